@@ -1,1 +1,1 @@
-"""Models of providers that are reached over HTTP."""
+"""Models of remote providers, used over HTTP."""

@@ -1,4 +1,4 @@
-"""How a provider is reached: its protocol, its address and its key. Nothing here is slow to import."""
+"""Access to a provider: protocol, address and key. Imports nothing slow."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _PACKAGES = {"openai": "openai", "anthropic": "anthropic", "google": "google.gen
 
 
 class ApiKey:
-    """A key that no repr, log or message shows."""
+    """An API key that its repr does not show."""
 
     __slots__ = ("_text",)
 
@@ -25,7 +25,7 @@ class ApiKey:
         self._text = text
 
     def reveal(self) -> str:
-        """The key itself, for the one place that sends it."""
+        """Return the key itself, for the client that sends it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -39,28 +39,28 @@ class ApiKey:
 
 
 class Access(Struct, frozen=True, kw_only=True):
-    """Everything that is needed to ask a provider."""
+    """Everything that a request to a provider needs."""
 
     name: str
     kind: Kind
     base_url: str | None
     key: ApiKey | None
     key_variable: str | None
-    """Where the key was found."""
+    """The environment variable of the key."""
     settings: ProviderSettings
 
 
 def provider_names(settings: ModelsSettings) -> list[str]:
-    """The providers that weft knows and those that are configured, in that order."""
+    """Return the names of the built-in providers, then of the configured ones."""
     return [*KEY_VARIABLES, *(name for name in settings.providers if name not in KEY_VARIABLES)]
 
 
 def access_to(
     name: str, settings: ModelsSettings, environment: Mapping[str, str], *, needs_client: bool = True
 ) -> Access:
-    """How the provider is reached; raises ModelError with what is missing.
+    """Return the access to a provider; raises ModelError if a key, a package or a setting is missing.
 
-    A program of its own that asks the provider needs no client of ours.
+    `needs_client` is False if another process makes the requests, so that no client package is needed.
     """
     if name not in provider_names(settings):
         hint = meant(name, [*provider_names(settings), LOCAL])
@@ -79,7 +79,7 @@ def access_to(
     if needs_client:
         _check_extra(name, kind)
     if variable is not None:
-        register(environment[variable], variable)  # from now on in no log, error or record, whoever writes it
+        register(environment[variable], variable)  # redacted from now on in every log, error and record
     return Access(
         name=name,
         kind=kind,
@@ -102,7 +102,7 @@ def _base_url_of_environment(name: str, environment: Mapping[str, str]) -> str |
 
 
 def _key_variables(name: str, provider: ProviderSettings) -> tuple[str, ...]:
-    """Where the key is looked for. The key of a known provider goes to no other one unless that is said."""
+    """Return the variables that may hold the key. A known provider's key is never sent to other servers."""
     if provider.api_key_env is not None:
         return (provider.api_key_env,)
     if name in KEY_VARIABLES:
@@ -113,12 +113,12 @@ def _key_variables(name: str, provider: ProviderSettings) -> tuple[str, ...]:
 
 
 def _check_key(key: str, variable: str) -> None:
-    """Refuse a key that cannot be sent; it is not repeated."""
+    """Raise ModelError if the key cannot be sent in a header. The message does not contain the key."""
     if not (key.isascii() and key.isprintable()):
         raise ModelError(
             "configuration_error",
-            f"the key in {variable} cannot be sent: it has a line break, a control character or a letter "
-            "that is not ASCII in it; copy it again",
+            f"the key in {variable} cannot be sent: it contains a line break, a control character or a "
+            "character outside ASCII; copy it again",
         )
 
 
@@ -134,7 +134,7 @@ def _check_extra(name: str, kind: Kind) -> None:
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package is there; it is not imported."""
+    """Return True if a package is installed, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):

@@ -1,6 +1,6 @@
 """The connection to a provider: one HTTP client for its models, with its key redacted everywhere.
 
-Imports pydantic-ai: import it when a model is asked.
+Imports pydantic-ai, which is slow, so import it lazily.
 """
 
 import logging
@@ -19,23 +19,23 @@ from weft.secrets.registry import Registry, register
 
 if TYPE_CHECKING:
     import httpx2
-    from pydantic_ai.models import Model as Asked
+    from pydantic_ai.models import Model as ClientModel
 
 
 LONGEST_MESSAGE = 300
-"""Characters of what a provider says that are passed on."""
+"""Most characters of a provider's message that are shown."""
 
 LONGEST_BEGINNING = 80
-"""Characters of what came that are shown when it is no answer."""
+"""Most characters of an invalid response that are shown."""
 
 _BLANKS = re.compile(r"\s+")
 
 
 class Redactor:
-    """Takes the key of one provider out of texts, and makes it known as a secret to everything else."""
+    """Redacts the key of one provider in texts, and registers it as a secret of the process."""
 
     def __init__(self, access: Access) -> None:
-        # One of its own beside that of the process: what is said here does not depend on what others forget.
+        # Its own registry besides the one of the process, which may forget the key.
         self._registry = Registry()
         if access.key is not None:
             key, name = access.key.reveal(), access.key_variable or "key"
@@ -43,16 +43,16 @@ class Redactor:
             register(key, name)
 
     def clean(self, text: str) -> str:
-        """The text without the key."""
+        """Redact the key in a text."""
         return self._registry.redact(text)
 
     def beginning(self, text: str) -> str:
-        """The first characters of a text that may be cut anywhere; the key is taken out before that."""
+        """Return the first characters of a text, redacted before it is truncated."""
         cleaned = self.clean(text)
         return cleaned if len(cleaned) <= LONGEST_BEGINNING else f"{cleaned[:LONGEST_BEGINNING]}…"
 
     def message(self, text: str) -> str:
-        """The text on one line, without the key and not too long; cut last, so that no half of it is left."""
+        """Return the text on one line, redacted and then truncated, so that no part of a key is left."""
         cleaned = _BLANKS.sub(" ", self.clean(text)).strip()
         if len(cleaned) <= LONGEST_MESSAGE:
             return cleaned
@@ -62,18 +62,18 @@ class Redactor:
 CONNECT_SECONDS = 10.0
 
 NO_KEY = "no-key"
-"""What clients that insist on a key get when the server needs none."""
+"""Placeholder key for servers without keys, because the clients require one."""
 
 _HOME = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "google": "https://generativelanguage.googleapis.com",
 }
-"""Said and not left to the clients: theirs can be changed by variables that weft does not know."""
+"""Default addresses. Set explicitly, because environment variables can change the defaults of the clients."""
 
 
 class Connection:
-    """What all models of one provider share: the HTTP client, the limits, and what must not be said.
+    """The HTTP client, rate limits and redactor that all models of one provider share.
 
     The limits are shared with every other connection to the provider in this process.
     """
@@ -83,12 +83,12 @@ class Connection:
         self.limits = limits_of(access, timing)
         self.redactor = Redactor(access)
         self._base_url = access.base_url or _HOME[access.kind]
-        _keep_quiet()
+        silence_loggers()
         self._client = _http_client(access, self._base_url)
-        self._provider = self._made_provider()
+        self._provider = self._make_provider()
 
-    def model(self, name: str, parameters: ModelParameters) -> "Asked":
-        """The model of that name, in pydantic-ai's form."""
+    def model(self, name: str, parameters: ModelParameters) -> "ClientModel":
+        """Return pydantic-ai's model of this name."""
         profile: Any = {}
         if parameters.output is not None:
             profile["supports_json_schema_output"] = parameters.output == "held"
@@ -109,11 +109,10 @@ class Connection:
         return GoogleModel(name, provider=self._provider, profile=profile)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
-    def _made_provider(self) -> Any:
-        """The provider in pydantic-ai's form; its client retries nothing, for we do."""
+    def _make_provider(self) -> Any:
+        """Create pydantic-ai's provider, without retries of its client, because weft retries itself."""
         key = NO_KEY if self.access.key is None else self.access.key.reveal()
         if self.access.kind == "openai":
             return self._openai(key)
@@ -150,30 +149,25 @@ class Connection:
         return OpenAICompatibleProvider(self.access.name, openai_client=client)
 
 
-def _keep_quiet() -> None:
-
-    keep_quiet()
-
-
 def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":
-    """A client that waits as long as the settings say. No proxy stands before servers on this machine."""
+    """Create a client with the timeouts of the settings; it uses no proxy for servers on this machine."""
     import httpx2
 
-    from weft.llm.providers.response_limits import ask_for_what_is_bounded, watch
+    from weft.llm.providers.response_limits import limit_response, request_gzip
 
-    strangers = [_without_strangers] if access.name != access.kind else []
+    header_hooks = [_drop_foreign_headers] if access.name != access.kind else []
     seconds = access.settings.timeout_seconds
     concurrency = access.settings.concurrency
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=min(concurrency, 20)),
         trust_env=not is_loopback(base_url),
-        event_hooks={"request": [ask_for_what_is_bounded, *strangers], "response": [watch]},
+        event_hooks={"request": [request_gzip, *header_hooks], "response": [limit_response]},
     )
 
 
-async def _without_strangers(request: "httpx2.Request") -> None:
-    """Take out what the clients add from variables that are meant for the providers they are named after."""
+async def _drop_foreign_headers(request: "httpx2.Request") -> None:
+    """Remove headers that the clients add from environment variables meant for OpenAI or Anthropic itself."""
     for name in ("openai-organization", "openai-project", *_custom_headers()):
         request.headers.pop(name, None)
 
@@ -188,21 +182,21 @@ def _custom_headers() -> list[str]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the address is this machine."""
+    """Return True if the address is this machine."""
     host = urlsplit(url).hostname or ""
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
 LOGGERS = ("pydantic_ai", "openai", "anthropic", "google_genai", "google", "httpx2", "httpcore2")
-"""Python writes warnings of loggers without a handler to standard error. What they have to say is in our
-errors; a program that sets up logging gets it as before."""
+"""Libraries that would log to stderr, as Python does for loggers without a handler. weft's errors contain the
+same information; a program that configures logging still gets their records."""
 
 
-def keep_quiet() -> None:
-    """Keep the libraries off standard error; done again it changes nothing."""
+def silence_loggers() -> None:
+    """Keep the libraries from logging to stderr. Idempotent."""
     for name in LOGGERS:
         logger = logging.getLogger(name)
         if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
             logger.addHandler(logging.NullHandler())
-    # Where the usage of an answer makes no sense it is estimated, and marked so.
+    # An invalid usage in a response is replaced with an estimate and marked so.
     warnings.filterwarnings("ignore", category=UsageExtractionFailedWarning)

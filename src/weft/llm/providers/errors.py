@@ -1,4 +1,4 @@
-"""What goes wrong at a provider, as a ModelError. Imports pydantic-ai: import it when a model is asked."""
+"""Converts exceptions of provider clients to ModelError. Imports pydantic-ai, so import it lazily."""
 
 from typing import Any
 
@@ -11,80 +11,81 @@ from weft.llm.providers.access import Access
 from weft.llm.providers.client import Redactor
 from weft.llm.providers.response_limits import MOST_BYTES, ResponseCapture
 
-_PASSING_STATUSES = frozenset({408, 409, 425, 429})
-"""Beside those from 500 on: the same request may succeed later."""
+_TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+"""Transient statuses, besides those from 500 on."""
 
 _CUT = "Streamed response ended without"
-"""How pydantic-ai says that a stream has no end; it is one that was cut at a boundary."""
+"""pydantic-ai's message for a stream that was cut between two events."""
 
-_TRIPPED = (theirs.UnexpectedModelBehavior, ValueError, LookupError, TypeError, AttributeError)
-"""What clients raise that trip over an answer: no choices, no content, a field of another type."""
+_MALFORMED = (theirs.UnexpectedModelBehavior, ValueError, LookupError, TypeError, AttributeError)
+"""Exceptions of clients for malformed responses: no choices, no content, a field of the wrong type."""
 
 
 class Failures:
-    """Tells what an exception means, in words that name the model and hold no key."""
+    """Converts the exceptions of one model to ModelError, with messages that contain no key."""
 
     def __init__(self, model: str, access: Access, redactor: Redactor) -> None:
         self._model = model
         self._access = access
         self._redactor = redactor
 
-    def error(self, exception: Exception, partial_text: str | None, arrival: ResponseCapture) -> ModelError:
-        """The ModelError for what a request raised."""
+    def error(self, exception: Exception, partial_text: str | None, capture: ResponseCapture) -> ModelError:
+        """Return the ModelError for an exception of a request."""
         if isinstance(exception, ModelError):
             return exception
-        if arrival.is_too_large:
+        if capture.is_too_large:
             return self._too_large(partial_text)
-        if arrival.is_redirect:
-            return self._redirected(arrival)
-        if any(isinstance(one, httpx2.ConnectTimeout | httpx2.PoolTimeout) for one in _chain(exception)):
-            return self._unreached(exception, partial_text)  # a time-out, but nothing was sent
+        if capture.is_redirect:
+            return self._redirected(capture)
+        if any(isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout) for cause in _chain(exception)):
+            return self._connection_failed(exception, partial_text)  # a timeout before anything was sent
         if isinstance(exception, theirs.ModelAPIError):
-            return self._of_provider(exception, partial_text, arrival)
+            return self._provider_error(exception, partial_text, capture)
         if isinstance(exception, httpx2.TimeoutException | TimeoutError):
-            return self._late(partial_text, arrival)
+            return self._timed_out(partial_text, capture)
         if isinstance(exception, httpx2.DecodingError):
-            return self._no_answer(partial_text, arrival)
+            return self._invalid_response(partial_text, capture)
         if isinstance(exception, httpx2.TransportError | ConnectionError):
-            return self._unreached(exception, partial_text)
+            return self._connection_failed(exception, partial_text)
         if isinstance(exception, theirs.UserError):
             return self._error("configuration_error", exception.message)
         if isinstance(exception, theirs.ContentFilterError):
             return self._error("llm_error", f"refused by a content filter: {exception.message}")
-        if isinstance(exception, _TRIPPED):
-            return self._no_answer(partial_text, arrival)
-        return self._error("unexpected_error", f"{type(exception).__name__} while it was asked")
+        if isinstance(exception, _MALFORMED):
+            return self._invalid_response(partial_text, capture)
+        return self._error("unexpected_error", f"{type(exception).__name__} during the request")
 
-    def nothing(self) -> ModelError:
-        """The model has answered, and said nothing."""
+    def empty_response(self) -> ModelError:
         return self._error(
-            "protocol_error", "the answer is empty: no text, and no call of a tool", is_transient=True
+            "protocol_error", "the response is empty: no text and no tool call", is_transient=True
         )
 
-    def _of_provider(
-        self, exception: theirs.ModelAPIError, partial: str | None, arrival: ResponseCapture
+    def _provider_error(
+        self, exception: theirs.ModelAPIError, partial: str | None, capture: ResponseCapture
     ) -> ModelError:
         match exception:
             case theirs.ModelTimeoutError() | theirs.ModelRequestTimeout():
-                return self._late(partial, arrival)
+                return self._timed_out(partial, capture)
             case theirs.ModelConnectionError():
-                return self._unreached(exception, partial)
+                return self._connection_failed(exception, partial)
             case theirs.ModelContextWindowExceededError():
-                text = f"{self._model}: the request does not fit the model's window: {_words(exception)}"
+                text = (
+                    f"{self._model}: the request exceeds the context window: {_provider_message(exception)}"
+                )
                 return ContextTooLong("llm_error", self._redactor.message(text))
             case theirs.ModelQuotaExceededError():
-                return self._refused("llm_error", exception, "the account has nothing left")
+                return self._refused("llm_error", exception, "the quota of the account is used up")
             case theirs.ModelAuthenticationError():
-                where = self._access.key_variable
-                what = f"the key in {where} is not accepted" if where else "it wants a key"
+                variable = self._access.key_variable
+                what = f"the key in {variable} is not accepted" if variable else "the server requires a key"
                 return self._refused("configuration_error", exception, what)
             case theirs.ModelNotFoundError():
                 refused = self._refused("configuration_error", exception, _unknown(exception))
                 return InvalidModel(refused.reason, refused.message)
-            case theirs.ModelHTTPError() if _is_passing(exception.status_code):
+            case theirs.ModelHTTPError() if _is_transient(exception.status_code):
                 return self._error(
                     "llm_error",
-                    f"status {exception.status_code}: {_words(exception)}",
+                    f"status {exception.status_code}: {_provider_message(exception)}",
                     is_transient=True,
                     retry_after_seconds=_seconds(exception.retry_after),
                     partial_text=partial,
@@ -94,46 +95,47 @@ class Failures:
         if exception.message.startswith(_CUT):
             return self._cut(partial)
         if exception.in_stream:
-            return self._error("llm_error", _words(exception), is_transient=True, partial_text=partial)
-        return self._no_answer(partial, arrival)
+            message = _provider_message(exception)
+            return self._error("llm_error", message, is_transient=True, partial_text=partial)
+        return self._invalid_response(partial, capture)
 
     def _refused(self, reason: TaskFailureReason, exception: theirs.ModelAPIError, what: str) -> ModelError:
         status = getattr(exception, "status_code", None)
         shown = f" (status {status})" if status else ""
-        return self._error(reason, f"{what}{shown}: {_words(exception)}")
+        return self._error(reason, f"{what}{shown}: {_provider_message(exception)}")
 
-    def _late(self, partial: str | None, arrival: ResponseCapture) -> ModelError:
+    def _timed_out(self, partial: str | None, capture: ResponseCapture) -> ModelError:
         seconds = f"{self._access.settings.timeout_seconds:g} seconds"
-        what = f"no answer for {seconds}"
+        what = f"no response for {seconds}"
         if partial:
-            what = f"the answer stopped for {seconds}"
-        elif arrival.size:
-            what = f"{what}: something came ({arrival.size:,} bytes), but no end of it"
+            what = f"the response stalled for {seconds}"
+        elif capture.size:
+            what = f"{what}: {capture.size:,} bytes arrived, but no complete response"
         return self._error("connection_error", what, is_transient=True, partial_text=partial)
 
     def _too_large(self, partial: str | None) -> ModelError:
         return self._error(
             "protocol_error",
-            f"what came back is longer than {MOST_BYTES // 1024**2} MiB, which no answer of a model is",
+            f"the response is longer than {MOST_BYTES // 1024**2} MiB, more than a model ever sends",
             partial_text=partial,
         )
 
-    def _redirected(self, arrival: ResponseCapture) -> ModelError:
+    def _redirected(self, capture: ResponseCapture) -> ModelError:
         return self._error(
             "protocol_error",
-            f"status {arrival.status}: it redirects to {arrival.target}, which is not followed; "
-            "set base_url to where the provider is, or see whether the network wants a login first",
+            f"status {capture.status}: it redirects to {capture.target}, which is not followed; "
+            "set base_url to the address of the provider, or check whether the network requires a login",
             is_charged=False,
         )
 
     def _cut(self, partial: str | None) -> ModelError:
         return self._error(
-            "connection_error", "the answer was cut off", is_transient=True, partial_text=partial
+            "connection_error", "the response was cut off", is_transient=True, partial_text=partial
         )
 
-    def _unreached(self, exception: Exception, partial: str | None) -> ModelError:
-        """Not connected, or connected and cut."""
-        names = {type(one).__name__ for one in _chain(exception)}
+    def _connection_failed(self, exception: Exception, partial: str | None) -> ModelError:
+        """Return the error of a connection that failed, or was cut after it was established."""
+        names = {type(cause).__name__ for cause in _chain(exception)}
         if names & {"RemoteProtocolError", "ReadError", "IncompleteRead", "ConnectionResetError"}:
             return self._cut(partial)
         where = f" at {self._access.base_url}" if self._access.base_url else ""
@@ -141,22 +143,22 @@ class Failures:
             "connection_error", f"cannot be reached{where}", is_transient=True, is_charged=False
         )
 
-    def _no_answer(self, partial: str | None, arrival: ResponseCapture) -> ModelError:
+    def _invalid_response(self, partial: str | None, capture: ResponseCapture) -> ModelError:
         return self._error(
             "protocol_error",
-            f"what came back is no answer of a model: {self._shown(arrival)}",
+            f"the response is not from a model API: {self._describe(capture)}",
             is_transient=True,
             partial_text=partial,
         )
 
-    def _shown(self, arrival: ResponseCapture) -> str:
-        """Enough to see what has answered: a login page, a gateway, a half of an answer."""
-        kind = arrival.content_type.partition(";")[0].strip() or "no content type"
-        status = f"status {arrival.status}, {kind}"
-        if not arrival.size:
-            return f"{status}, and nothing in it"
-        beginning = self._redactor.beginning(arrival.beginning)
-        return f"{status}, {arrival.size:,} bytes that begin with '{beginning}'"
+    def _describe(self, capture: ResponseCapture) -> str:
+        """Describe a response so that its source is recognizable: a login page, a gateway, a cut response."""
+        kind = capture.content_type.partition(";")[0].strip() or "no content type"
+        status = f"status {capture.status}, {kind}"
+        if not capture.size:
+            return f"{status}, empty"
+        beginning = self._redactor.beginning(capture.beginning)
+        return f"{status}, {capture.size:,} bytes that begin with '{beginning}'"
 
     def _error(self, reason: TaskFailureReason, text: str, **facts: Any) -> ModelError:
         if facts.get("partial_text") is not None:
@@ -164,8 +166,8 @@ class Failures:
         return ModelError(reason, self._redactor.message(f"{self._model}: {text}"), **facts)
 
 
-def _is_passing(status: int) -> bool:
-    return status >= 500 or status in _PASSING_STATUSES
+def _is_transient(status: int) -> bool:
+    return status >= 500 or status in _TRANSIENT_STATUSES
 
 
 def _seconds(retry_after: float | None) -> float | None:
@@ -174,11 +176,11 @@ def _seconds(retry_after: float | None) -> float | None:
 
 def _unknown(exception: theirs.ModelAPIError) -> str:
     suggested = getattr(exception, "suggested_model_id", None)
-    return f"there is no such model{f'; did you mean {suggested!r}?' if suggested else ''}"
+    return f"unknown model{f'; did you mean {suggested!r}?' if suggested else ''}"
 
 
-def _words(exception: theirs.ModelAPIError) -> str:
-    """What the provider says, without the rest of its body."""
+def _provider_message(exception: theirs.ModelAPIError) -> str:
+    """Return the error message in the provider's response, if there is one."""
     body = exception.body
     for _ in range(2):
         if isinstance(body, dict):
@@ -187,7 +189,7 @@ def _words(exception: theirs.ModelAPIError) -> str:
         body = body.get("message")
     if isinstance(body, str) and body.strip() and not body.lstrip().startswith("<"):
         return body
-    return "it does not say why"
+    return "no reason given"
 
 
 def _chain(exception: BaseException | None) -> list[BaseException]:
@@ -199,6 +201,6 @@ def _chain(exception: BaseException | None) -> list[BaseException]:
 
 
 def detached(error: ModelError) -> ModelError:
-    """The error without what it was made of: those exceptions may hold a request with its key."""
+    """Remove cause and context from the error, because they may hold a request with its key."""
     error.__cause__ = error.__context__ = None
     return error

@@ -1,6 +1,6 @@
-"""Convert payloads, schemas and responses between weft and pydantic-ai.
+"""Converts payloads, schemas and responses between weft and pydantic-ai.
 
-pydantic-ai is slow to import, so import this only when a model is asked.
+Imports pydantic-ai, which is slow, so import it lazily.
 """
 
 import graphlib
@@ -42,7 +42,7 @@ from weft.llm.providers.streaming import clean_text
 _WRAPPED = "value"
 
 _MEANING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
-"""What says which values a part stands for; without any of them a part is JSON of any shape."""
+"""Keywords that define the values of a schema; a schema without any of them is JSON of any shape."""
 _NOTES = frozenset({"$schema", "$defs", "definitions", "title", "description"})
 _BASIC = _MEANING | _NOTES | {"properties", "required", "additionalProperties", "items"}
 _BOUNDS = frozenset({"minimum", "maximum", "minItems", "maxItems"})
@@ -51,23 +51,23 @@ _ENFORCED: dict[Kind, frozenset[str]] = {
     "anthropic": _BASIC,
     "google": _BASIC | _BOUNDS | {"prefixItems", "oneOf"},
 }
-"""The keywords that a provider enforces. Others are dropped, ignored or refused by it."""
+"""The keywords that a provider enforces. It drops, ignores or rejects others."""
 _DESCRIBED = _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "default"}
-"""Keywords that the client of Anthropic moves into descriptions; it refuses what else is not basic."""
+"""Keywords that Anthropic's client moves into descriptions; it rejects other keywords outside `_BASIC`."""
 
 
 class HeldOutput(Struct, frozen=True):
-    """A schema for the provider. Providers take only objects: anything else is put into one."""
+    """An output schema for a provider. Providers accept only objects, so other schemas are wrapped in one."""
 
     schema: dict[str, Any]
     is_wrapped: bool = False
     is_enforced: bool = True
-    """Whether the provider enforces all of the schema. What it does not enforce, the prompt must state."""
+    """Whether the provider enforces the whole schema. If not, the prompt must state the schema."""
     is_strict: bool | None = None
-    """False: the client must not fit the schema to OpenAI's strict mode, for that closes open objects."""
+    """False if the client must not adapt the schema to OpenAI's strict mode, which closes open objects."""
 
-    def unwrapped(self, text: str) -> str:
-        """The answer itself; as it came when it is not what was asked for."""
+    def unwrap(self, text: str) -> str:
+        """Return the wrapped value as JSON; text of another form is returned unchanged."""
         if not self.is_wrapped:
             return text
         try:
@@ -80,7 +80,7 @@ class HeldOutput(Struct, frozen=True):
 
 
 def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
-    """Return how a provider of that kind gets the schema; None when it cannot get it without changing it."""
+    """Return the schema for providers of this kind; None if it would reach them with another meaning."""
     parts = list(_parts(schema))
     if not schema or not _keeps_meaning(schema, parts, kind):
         return None
@@ -92,7 +92,7 @@ def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
         str(part.get("$ref", "#/$defs/")).split("/")[1:2] not in (["$defs"], ["definitions"])
         for part in parts
     ):
-        return None  # it refers to a place that moves when an object is put around it
+        return None  # wrapping the schema would break this reference
     inner = dict(schema)
     outer: dict[str, Any] = {
         name: inner.pop(name) for name in ("$schema", "$defs", "definitions") if name in inner
@@ -107,25 +107,25 @@ def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
 
 
 def _is_enforced(part: dict[str, Any], kind: Kind) -> bool:
-    """Return whether the provider enforces this part, leaving aside the schemas in it."""
+    """Return True if the provider enforces this part, apart from its nested schemas."""
     if part.keys() - _ENFORCED[kind] or ("const" in part and part["const"] is None and kind == "google"):
         return False
     if "$ref" in part and (not _is_definition(part["$ref"]) or _is_cut(part, kind)):
         return False
     if kind != "openai":
         return True
-    # Strict mode takes no optional properties, no further ones, and no JSON of any shape.
+    # Strict mode accepts no optional properties, no additional properties and no JSON of any shape.
     is_complete = set(part.get("properties", ())) == set(part.get("required", ()))
     is_typed = bool(part.keys() & _MEANING) and ("array" not in _types(part) or bool(part.get("items")))
     return _is_closed(part) and is_complete and is_typed
 
 
 def _keeps_meaning(schema: dict[str, Any], parts: Sequence[dict[str, Any]], kind: Kind) -> bool:
-    """Return whether the schema reaches the provider, through its client, with its meaning.
+    """Return True if the provider's client passes the schema on with its meaning.
 
-    Google gives `{}` for an object without named properties. The client of Anthropic closes every object, and
-    fails for type lists, parts of any shape and definitions that refer to themselves; it writes
-    `definitions` into a description, where no reference finds them.
+    Google returns `{}` for an object without named properties. Anthropic's client closes every object and
+    fails for type lists, parts of any shape and recursive definitions; it moves `definitions` into a
+    description, which breaks references to them.
     """
     if kind == "google":
         return all("properties" in part or "object" not in _types(part) for part in parts)
@@ -139,7 +139,7 @@ def _fits_anthropic(part: dict[str, Any]) -> bool:
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
-    """Return whether a part that allows objects names all their properties."""
+    """Return True unless the part allows objects with unnamed properties."""
     if "object" not in _types(part) and not part.keys() & {"properties", "additionalProperties"}:
         return True
     return "properties" in part and part.get("additionalProperties") is False
@@ -151,36 +151,36 @@ def _types(part: dict[str, Any]) -> list[Any]:
 
 
 def _is_definition(reference: Any) -> bool:
-    """Return whether a reference leads to a definition or the root: the clients follow no others."""
+    """Return True if a reference points to a definition or the root; the clients follow no others."""
     return reference == "#" or str(reference).startswith(("#/$defs/", "#/definitions/"))
 
 
 def _is_cut(part: dict[str, Any], kind: Kind) -> bool:
-    """Return whether something stands beside a reference that does not reach the provider.
+    """Return True if keywords beside a reference do not reach the provider.
 
-    The client of Anthropic leaves out all of it; others take notes, and no second condition.
+    Anthropic's client drops all of them; others keep titles and descriptions, but no further conditions.
     """
     beside = part.keys() - {"$ref", "$schema", "$defs", "definitions"}
     return bool(beside) if kind == "anthropic" else bool(beside & _BASIC - _NOTES)
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return whether a definition refers to itself, at once or through others."""
-    wanted = {
-        f"#/{room}/{name}": {part["$ref"] for part in _parts(definition) if "$ref" in part}
-        for room in ("$defs", "definitions")
-        for name, definition in schema.get(room, {}).items()
+    """Return True if a definition refers to itself, directly or through others."""
+    references = {
+        f"#/{section}/{name}": {part["$ref"] for part in _parts(definition) if "$ref" in part}
+        for section in ("$defs", "definitions")
+        for name, definition in schema.get(section, {}).items()
     }
-    wanted["#"] = {part["$ref"] for part in _parts(schema) if part.get("$ref") == "#"}
+    references["#"] = {part["$ref"] for part in _parts(schema) if part.get("$ref") == "#"}
     try:
-        graphlib.TopologicalSorter(wanted).prepare()
+        graphlib.TopologicalSorter(references).prepare()
     except graphlib.CycleError:
         return True
     return False
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schema and all schemas in it; names of properties and constants are not schemas."""
+    """Yield the schema and all its nested schemas; property names and constants are not schemas."""
     stack = [schema]
     while stack:
         part = stack.pop()
@@ -198,7 +198,7 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _spelled_out(schema: Any) -> Any:
-    """Return the object that a boolean schema stands for: anything, or nothing."""
+    """Return a boolean schema as an object: `{}` for true, one that fits no value for false."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {"type": ["null", "boolean", "number", "string", "array", "object"]}}
     return schema
@@ -213,7 +213,7 @@ _FINISH: dict[str | None, FinishReason] = {
 
 
 def messages_of(payload: HandlerPayload) -> list[ModelMessage]:
-    """The conversation. Data stands before it, in a message of its own; its text says that it is data."""
+    """Convert the conversation. The task's data becomes a separate part before it."""
     found: list[ModelMessage] = []
     parts: list[UserPromptPart | ToolReturnPart] = []
     if payload.context:
@@ -223,15 +223,15 @@ def messages_of(payload: HandlerPayload) -> list[ModelMessage]:
             if parts:
                 found.append(ModelRequest(parts=parts))
                 parts = []
-            found.append(ModelResponse(parts=_said(message)))
+            found.append(ModelResponse(parts=_response_parts(message)))
         else:
-            parts.append(_asked(message))
+            parts.append(_request_part(message))
     if parts:
         found.append(ModelRequest(parts=parts))
     return found
 
 
-def _asked(message: UserMessage | ToolMessage) -> UserPromptPart | ToolReturnPart:
+def _request_part(message: UserMessage | ToolMessage) -> UserPromptPart | ToolReturnPart:
     if isinstance(message, UserMessage):
         return UserPromptPart(content=message.content)
     return ToolReturnPart(
@@ -242,10 +242,10 @@ def _asked(message: UserMessage | ToolMessage) -> UserPromptPart | ToolReturnPar
     )
 
 
-def _said(message: AssistantMessage) -> Sequence[ModelResponsePart]:
+def _response_parts(message: AssistantMessage) -> Sequence[ModelResponsePart]:
     parts: list[ModelResponsePart] = [TextPart(content=message.content)] if message.content else []
     for use in message.tool_uses:
-        # Servers parse the arguments of earlier turns: what was no JSON is sent as an object that holds it.
+        # Servers parse the arguments of earlier turns, so invalid JSON is wrapped in an object.
         arguments = use.arguments if isinstance(use.arguments, dict) else {"not_json": use.arguments}
         parts.append(ToolCallPart(tool_name=use.name, args=arguments, tool_call_id=use.id))
     return parts
@@ -254,7 +254,7 @@ def _said(message: AssistantMessage) -> Sequence[ModelResponsePart]:
 def parameters_of(
     payload: HandlerPayload, *, held: HeldOutput | None, is_json_mode: bool, says_schema: bool
 ) -> ModelRequestParameters:
-    """Return tools, system prompt, and how the output is held to its schema."""
+    """Return tools, system prompt and output mode in pydantic-ai's form."""
     instructions = [payload.system_prompt] if payload.system_prompt else []
     if says_schema and payload.output_schema is not None:
         instructions.append(json_instructions(payload.output_schema if held is None else held.schema))
@@ -280,28 +280,28 @@ def _function_tool(tool: ToolDefinition) -> FunctionTool:
 
 
 def settings_of(payload: HandlerPayload, temperature: float | None, max_tokens: int | None) -> ModelSettings:
-    """The settings of the request: those of the payload, else those of the model."""
+    """Return the request settings of the payload, with the model's settings as defaults."""
     settings = ModelSettings()
     metadata = payload.metadata
-    warmth = temperature if metadata.temperature is None else metadata.temperature
-    longest = max_tokens if metadata.max_tokens is None else metadata.max_tokens
-    if warmth is not None:
-        settings["temperature"] = warmth
-    if longest is not None:
-        settings["max_tokens"] = longest
+    temperature = temperature if metadata.temperature is None else metadata.temperature
+    max_tokens = max_tokens if metadata.max_tokens is None else metadata.max_tokens
+    if temperature is not None:
+        settings["temperature"] = temperature
+    if max_tokens is not None:
+        settings["max_tokens"] = max_tokens
     return settings
 
 
-def reply_of(response: ModelResponse, model: str, held: HeldOutput | None) -> ModelReply:
-    """The answer, without a price; raises ValueError when it is none."""
+def parse_response(response: ModelResponse, model: str, held: HeldOutput | None) -> ModelReply:
+    """Convert a response, without its cost; raises ValueError if it has neither parts nor a finish reason."""
     if not response.parts and response.finish_reason is None:
-        raise ValueError("an answer without parts and without an end")
-    said = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+        raise ValueError("a response without parts and without a finish reason")
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     uses = tuple(_tool_use(part) for part in response.parts if isinstance(part, ToolCallPart))
     finish = _FINISH.get(response.finish_reason, "other")
     usage = response.usage
     return ModelReply(
-        text=clean_text(said if held is None or uses else held.unwrapped(said)),
+        text=clean_text(text if held is None or uses else held.unwrap(text)),
         tool_uses=uses,
         usage=Usage(
             input_tokens=usage.input_tokens,
@@ -331,7 +331,7 @@ def _arguments(given: Any) -> dict[str, Any] | str:
 
 
 def _clean(value: Any) -> Any:
-    """The value with every text in it cleaned."""
+    """Apply `clean_text` to all strings of a JSON value."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A model of a provider: payloads are sent over HTTP, again if need be, and no faster than is allowed."""
+"""A model of a provider: sends payloads over HTTP, with retries and rate limits."""
 
 import asyncio
 import json
@@ -19,14 +19,14 @@ from weft.llm.providers.messages import (
     held_output,
     messages_of,
     parameters_of,
-    reply_of,
+    parse_response,
     settings_of,
 )
 from weft.llm.providers.prices import Prices
 from weft.llm.providers.rate_limits import Timing
 from weft.llm.providers.response_limits import ResponseCapture, capture_response
 from weft.llm.providers.retries import Retries, longest_wait
-from weft.llm.providers.streaming import StreamSink, streamed
+from weft.llm.providers.streaming import StreamSink, read_stream
 from weft.llm.usage import attempt, report_attempts
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class ProviderModel:
         access = connection.access
         self._connection = connection
         self._parameters = parameters
-        self._asked = connection.model(name, parameters)
+        self._client_model = connection.model(name, parameters)
         self._seconds = access.settings.timeout_seconds
         self._prices = Prices(access, name, parameters)
         self.id = f"{access.name}:{name}"
@@ -65,19 +65,19 @@ class ProviderModel:
             timing=timing,
             on_event=on_event,
         )
-        self._unheld: set[str] = set()
-        """Schemas that the provider has refused to hold answers to."""
+        self._rejected_schemas: set[str] = set()
+        """Output schemas that the provider has rejected."""
 
     def _known_features(self) -> Features:
-        profile = self._asked.profile
+        profile = self._client_model.profile
         output = self._parameters.output
         if output is None:
-            is_asked = profile.get("supports_json_object_output", False)
+            has_json_mode = profile.get("supports_json_object_output", False)
             output = (
                 "held"
                 if profile.get("supports_json_schema_output", False)
                 else "asked"
-                if is_asked
+                if has_json_mode
                 else "none"
             )
         return Features(
@@ -88,12 +88,12 @@ class ProviderModel:
         )
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """The answer; streamed when somebody listens. Raises ModelError.
+        """Send the payload and return the response, streamed if `on_text` is given. Raises ModelError.
 
-        After an error that may pass the request is made again, unless text has been delivered already: then
-        the error is raised with `partial_text`, and whoever asked decides.
+        A request is retried after a transient error, unless text has been delivered already: then the error
+        is raised with `partial_text`.
         """
-        delivery = StreamSink(on_text, self._most_tokens(payload))
+        sink = StreamSink(on_text, self._max_tokens(payload))
         report_attempts()
         tokens = estimate_payload(payload) + (payload.metadata.max_tokens or EXPECTED_OUTPUT_TOKENS)
 
@@ -102,7 +102,7 @@ class ProviderModel:
             async with self._connection.limits.ticket(tokens, wait) as ticket:
                 try:
                     with attempt():
-                        reply = await self._answer(payload, delivery)
+                        reply = await self._request_with_schema(payload, sink)
                 except ModelError as error:
                     if not error.is_charged:
                         ticket.settle(0)
@@ -111,31 +111,30 @@ class ProviderModel:
                 return reply
 
         return await self._retries.run(
-            once, may_retry=lambda: not delivery.pieces, on_refused=self._connection.limits.pause
+            once, may_retry=lambda: not sink.pieces, on_refused=self._connection.limits.pause
         )
 
     async def count_tokens(self, payload: HandlerPayload) -> int:
-        """An estimate that is rather too high."""
         return estimate_payload(payload)
 
     def price(self, usage: Usage) -> float | None:
-        """By the settings, else by the price list."""
         return self._prices.price(usage)
 
-    async def _answer(self, payload: HandlerPayload, delivery: StreamSink) -> ModelReply:
-        """One answer; asked without the schema when the provider does not take that schema."""
-        held = self._held(payload)
+    async def _request_with_schema(self, payload: HandlerPayload, sink: StreamSink) -> ModelReply:
+        """Send a request; if the provider rejects the output schema, send it again without the schema."""
+        held = self._held_output(payload)
         try:
-            return await self._sent(payload, held, delivery)
+            return await self._request(payload, held, sink)
         except ModelError as error:
-            if held is None or not _refuses_schema(error):
+            if held is None or not _is_schema_rejected(error):
                 raise
-        reply = await self._sent(payload, None, delivery)
-        self._unheld.add(_key(payload))  # not before: it may have been the schema of a tool
+        reply = await self._request(payload, None, sink)
+        # Only now that the request succeeded: the rejected schema may have been that of a tool.
+        self._rejected_schemas.add(_key(payload))
         return reply
 
-    async def _sent(
-        self, payload: HandlerPayload, held: HeldOutput | None, delivery: StreamSink
+    async def _request(
+        self, payload: HandlerPayload, held: HeldOutput | None, sink: StreamSink
     ) -> ModelReply:
         is_held_model = self.features.output == "held"
         parameters = parameters_of(
@@ -144,74 +143,76 @@ class ProviderModel:
             is_json_mode=self._is_json_mode(payload),
             says_schema=is_held_model and (held is None or not held.is_enforced),
         )
-        is_streamed = delivery.on_text is not None and not (held is not None and held.is_wrapped)
+        is_streamed = sink.on_text is not None and not (held is not None and held.is_wrapped)
         failed: ModelError
-        delivery.begin()
-        with capture_response() as arrival:
+        sink.begin()
+        with capture_response() as capture:
             try:
                 if is_streamed:
-                    response = await self._streamed(payload, parameters, delivery, arrival)
+                    response = await self._request_stream(payload, parameters, sink, capture)
                 else:
-                    response = await self._whole(payload, parameters, arrival)
-                reply = self._priced(reply_of(response, self.id, held), payload)
-                if _is_nothing(reply, payload):
-                    raise self._failures.nothing()
+                    response = await self._request_whole(payload, parameters, capture)
+                reply = self._with_usage(parse_response(response, self.id, held), payload)
+                if _is_empty(reply, payload):
+                    raise self._failures.empty_response()
             except Exception as error:
-                if error is delivery.failure:
-                    raise  # of who listens; no fault of the provider
-                failed = self._failures.error(error, delivery.text, arrival)
+                if error is sink.failure:
+                    raise  # raised by the listener, not by the provider
+                failed = self._failures.error(error, sink.text, capture)
             else:
                 if not is_streamed:
-                    delivery.hand_on(reply.text)
+                    sink.forward(reply.text)
                 return reply
-        # Raised here and not above, so that no exception with a request in it hangs on it.
+        # Raised outside the handler, so that it does not reference an exception with a request in it.
         raise detached(failed)
 
-    async def _whole(
-        self, payload: HandlerPayload, parameters: "ModelRequestParameters", arrival: ResponseCapture
+    async def _request_whole(
+        self, payload: HandlerPayload, parameters: "ModelRequestParameters", capture: ResponseCapture
     ) -> "ModelResponse":
         if self._connection.access.kind == "anthropic":
-            # It refuses long answers that are not streamed, so pydantic-ai streams most requests anyhow.
-            unheard = StreamSink(lambda piece: None, self._most_tokens(payload))
-            return await self._streamed(payload, parameters, unheard, arrival)
-        # Of the whole answer: a server that sends a blank now and then is in no hurry.
+            # Anthropic refuses long responses without streaming; pydantic-ai streams most requests anyway.
+            unheard = StreamSink(lambda piece: None, self._max_tokens(payload))
+            return await self._request_stream(payload, parameters, unheard, capture)
+        # Limits the whole response: a server could otherwise prolong it with blanks to keep it alive.
         async with asyncio.timeout(self._seconds):
-            return await self._asked.request(messages_of(payload), self._settings(payload), parameters)
+            return await self._client_model.request(messages_of(payload), self._settings(payload), parameters)
 
-    async def _streamed(
+    async def _request_stream(
         self,
         payload: HandlerPayload,
         parameters: "ModelRequestParameters",
-        delivery: StreamSink,
-        arrival: ResponseCapture,
+        sink: StreamSink,
+        capture: ResponseCapture,
     ) -> "ModelResponse":
-        opening = self._asked.request_stream(messages_of(payload), self._settings(payload), parameters)
-        return await streamed(opening, delivery, arrival, self._seconds)
+        opening = self._client_model.request_stream(messages_of(payload), self._settings(payload), parameters)
+        return await read_stream(opening, sink, capture, self._seconds)
 
-    def _most_tokens(self, payload: HandlerPayload) -> int | None:
+    def _max_tokens(self, payload: HandlerPayload) -> int | None:
         return payload.metadata.max_tokens or self._parameters.max_tokens
 
     def _settings(self, payload: HandlerPayload) -> "ModelSettings":
         return settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
 
-    def _held(self, payload: HandlerPayload) -> HeldOutput | None:
-        if payload.output_schema is None or self.features.output != "held" or _key(payload) in self._unheld:
+    def _held_output(self, payload: HandlerPayload) -> HeldOutput | None:
+        if payload.output_schema is None or self.features.output != "held":
+            return None
+        if _key(payload) in self._rejected_schemas:
             return None
         kind = self._connection.access.kind
         if (
             kind == "google"
             and payload.tools
-            and not self._asked.profile.get("google_supports_tool_combination")
+            and not self._client_model.profile.get("google_supports_tool_combination")
         ):
             return None
         return held_output(payload.output_schema, kind)
 
     def _is_json_mode(self, payload: HandlerPayload) -> bool:
-        """Whether to ask for JSON of any shape, which always is an object."""
+        """Return True if the request should use the JSON mode without a schema, which returns an object."""
         schema = payload.output_schema
         return self.features.output == "asked" and schema is not None and schema.get("type") == "object"
 
-    def _priced(self, reply: ModelReply, payload: HandlerPayload) -> ModelReply:
+    def _with_usage(self, reply: ModelReply, payload: HandlerPayload) -> ModelReply:
         usage = reply.usage
         if not usage.tokens:
             usage = Usage(
@@ -220,8 +221,8 @@ class ProviderModel:
         return structs.replace(reply, usage=structs.replace(usage, cost=self.price(usage)))
 
 
-def _is_nothing(reply: ModelReply, payload: HandlerPayload) -> bool:
-    """Whether the model says nothing at all; after tools it may have nothing to add."""
+def _is_empty(reply: ModelReply, payload: HandlerPayload) -> bool:
+    """Return True if the response is empty, which is allowed only after tool results."""
     return (
         not reply.text
         and not reply.tool_uses
@@ -233,8 +234,8 @@ def _is_nothing(reply: ModelReply, payload: HandlerPayload) -> bool:
 _SCHEMA_WORDS = ("schema", "response_format", "json_schema", "grammar")
 
 
-def _refuses_schema(error: ModelError) -> bool:
-    """Whether the provider refuses the request for the schema in it."""
+def _is_schema_rejected(error: ModelError) -> bool:
+    """Return True if the provider seems to have rejected the request because of a schema in it."""
     return (
         error.reason == "llm_error"
         and not error.is_transient

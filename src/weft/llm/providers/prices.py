@@ -1,4 +1,4 @@
-"""What requests cost: the price list that comes with the package, and what settings say over it."""
+"""Prices of requests: from the settings, or from the price list of the genai-prices package."""
 
 from functools import cache
 from typing import Any
@@ -17,20 +17,20 @@ class Prices:
 
     def __init__(self, access: Access, model: str, parameters: ModelParameters) -> None:
         self._parameters = parameters
-        # Somebody else's server has prices of its own; it may be in the list by its address.
+        # A compatible server has its own prices; the list may know it by its address.
         is_the_provider = access.name == access.kind or access.base_url is None
         provider_id = access.kind if is_the_provider else None
         self._provider, self._model = _listed(model, provider_id, access.base_url)
 
     @property
     def context_window(self) -> int | None:
-        """The tokens that fit, as far as that is known."""
+        """Return the context window in tokens, or None if it is unknown."""
         if self._parameters.context_window is not None:
             return self._parameters.context_window
         return None if self._model is None else self._model.context_window
 
     def price(self, usage: Usage) -> float | None:
-        """US dollars; None: not known. A price is known when that of input and that of output are."""
+        """Return the cost in US dollars; None unless the prices of both input and output are known."""
         given = self._parameters
         if given.input_price is None and given.output_price is None:
             return self._list_price(usage)
@@ -41,7 +41,7 @@ class Prices:
         return None if None in parts else sum(part for part in parts if part is not None)
 
     def _part(self, usage: Usage, tokens: int, price: float | None) -> float | None:
-        """The price of input or output: as given, else by the list."""
+        """Return the cost of input or output, by the given price or by the list."""
         return self._list_price(usage) if price is None else tokens * price / _MILLION
 
     def _list_price(self, usage: Usage) -> float | None:
@@ -58,15 +58,15 @@ class Prices:
         )
         try:
             calculated = self._model.calc_price(amounts, self._provider)
-        except (LookupError, ValueError):  # the list does not say what such a use costs
+        except (LookupError, ValueError):  # the list has no price for this kind of usage
             return None
         return float(calculated.total_price)
 
 
 @cache
 def _listed(model: str, provider_id: str | None, url: str | None) -> tuple[Any, Any]:
-    """The provider and the model in the list; None when they are not in it."""
-    # Imported here: only whoever asks a provider pays for it. The list comes with it; nothing is fetched.
+    """Find provider and model in the price list; None for what is not listed."""
+    # Imported here, because only requests to providers need it. The list is bundled, not downloaded.
     from genai_prices.data_snapshot import get_snapshot
 
     try:

@@ -18,8 +18,8 @@ from weft.llm.providers.access import Access
 WINDOW_SECONDS = 60.0
 
 
-class Use:
-    """An amount that was taken at some time; what it really was is known later."""
+class WindowEntry:
+    """An amount counted at some time; it is an estimate until it is settled."""
 
     __slots__ = ("amount", "at")
 
@@ -28,81 +28,81 @@ class Use:
         self.amount = amount
 
 
-class Window:
-    """Counts uses of the last sixty seconds against a limit.
+class SlidingWindow:
+    """Counts amounts of the last sixty seconds against a limit.
 
-    A bucket that fills up steadily would let twice the limit through in the first minute, and providers that
-    count by the minute would refuse half of it.
+    A token bucket would let twice the limit through in the first minute, of which providers that count by the
+    minute would refuse half.
     """
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._uses: deque[Use] = deque()
+        self._entries: deque[WindowEntry] = deque()
         self._sum = 0.0
 
     def wait_seconds(self, amount: float, now: float) -> float:
-        """How long until that much may be used; what is larger than the limit has to be alone."""
-        self._forget(now)
-        too_much = self._sum + min(amount, self._limit) - self._limit
-        if too_much <= 0:
+        """Return the seconds until `amount` fits; an amount above the limit needs an empty window."""
+        self._drop_expired(now)
+        excess = self._sum + min(amount, self._limit) - self._limit
+        if excess <= 0:
             return 0.0
-        for use in self._uses:
-            too_much -= use.amount
-            if too_much <= 0:
-                return use.at + WINDOW_SECONDS - now
+        for entry in self._entries:
+            excess -= entry.amount
+            if excess <= 0:
+                return entry.at + WINDOW_SECONDS - now
         return 0.0
 
-    def take(self, amount: float, now: float) -> Use:
-        """Count a use."""
-        use = Use(now, amount)
-        self._uses.append(use)
+    def take(self, amount: float, now: float) -> WindowEntry:
+        """Count an amount."""
+        entry = WindowEntry(now, amount)
+        self._entries.append(entry)
         self._sum += amount
-        return use
+        return entry
 
-    def settle(self, use: Use, amount: float) -> None:
-        """Count what was really used in place of what was expected."""
-        if self._uses and use.at >= self._uses[0].at:
-            self._sum += amount - use.amount
-        use.amount = amount
+    def settle(self, entry: WindowEntry, amount: float) -> None:
+        """Replace the estimate of an entry with the actual amount."""
+        if self._entries and entry.at >= self._entries[0].at:
+            self._sum += amount - entry.amount
+        entry.amount = amount
 
-    def _forget(self, now: float) -> None:
-        while self._uses and self._uses[0].at + WINDOW_SECONDS <= now:
-            self._sum -= self._uses.popleft().amount
-        if not self._uses:
-            self._sum = 0.0  # sums of fractions do not come back to nothing by themselves
+    def _drop_expired(self, now: float) -> None:
+        while self._entries and self._entries[0].at + WINDOW_SECONDS <= now:
+            self._sum -= self._entries.popleft().amount
+        if not self._entries:
+            self._sum = 0.0  # removes rounding errors
 
 
 class Timing(Struct, frozen=True, kw_only=True):
-    """What retries and limits know of time."""
+    """Clock, sleep and randomness of retries and limits, replaceable in tests."""
 
     now: Callable[[], float] = time.monotonic
-    """Seconds that only grow."""
+    """Monotonic seconds."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
-    """A number from 0 to 1: it spreads retries, and keeps no secret."""
+    """A random number from 0 to 1 for jitter; it need not be secure."""
 
 
-class Place:
-    """Where one request waits, in the event loop that it was made in."""
+class QueueSlot:
+    """The position of one waiting request, in the event loop of the request."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
 
     def wake(self) -> bool:
-        """Have it look again, from whatever thread; False when its loop is closed and nobody waits there."""
+        """Let the request check the limits again; False if its event loop is closed. Thread-safe."""
         try:
             self._loop.call_soon_threadsafe(self._woken.set)
         except RuntimeError:
             return False
         return True
 
-    def sleep_on(self) -> None:
-        """From now on `rest` waits for the next `wake`."""
+    def reset(self) -> None:
+        """Forget earlier calls of `wake`."""
         self._woken.clear()
 
-    async def rest(self, seconds: float | None, timing: Timing) -> None:
-        """Wait until it is woken, or that long."""
+    async def wait(self, seconds: float | None, timing: Timing) -> None:
+        """Wait for `wake`, at most `seconds`; None waits without a limit."""
         if seconds is None:
             await self._woken.wait()
             return
@@ -113,71 +113,68 @@ class Place:
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 LONGEST_PAUSE_SECONDS = 600.0
-"""A date in 2099 or a number with too many digits must not shut a provider out for the life of a process."""
+"""Longest pause after a `retry-after`: an absurd value must not block a provider until the process ends."""
 
 
 class Ticket:
-    """The right to make one request."""
+    """The permission to make one request."""
 
-    def __init__(self, limits: "ProviderLimits", use: Use | None) -> None:
+    def __init__(self, limits: "ProviderLimits", entry: WindowEntry | None) -> None:
         self._limits = limits
-        self._use = use
+        self._entry = entry
         self.loop = asyncio.get_running_loop()
 
     def settle(self, tokens: int) -> None:
-        """Say how many tokens it really took."""
-        if self._use is not None:
-            self._limits.settle(self._use, tokens)
+        """Report the actual number of tokens of the request."""
+        if self._entry is not None:
+            self._limits.settle(self._entry, tokens)
 
 
 class ProviderLimits:
-    """Lets requests through in the order they came, as many and as fast as the provider is to be asked.
+    """Admits requests in order of arrival, within the concurrency and rate limits of a provider.
 
-    Only the first in the queue looks at the limits; the others wait for it. Who is cancelled leaves the
-    queue, and the next one is first. Used by many event loops and threads; methods whose name begins with an
-    underscore, other than `_turn`, are called with the lock held.
+    Only the first request in the queue checks the limits; the others wait for it. A cancelled request leaves
+    the queue. Used from many event loops and threads; private methods other than `_acquire` are called with
+    the lock held.
     """
 
     def __init__(self, name: str, settings: ProviderSettings, timing: Timing) -> None:
         self._name = name
         self._concurrency = settings.concurrency
-        self._requests = Window(settings.requests_per_minute) if settings.requests_per_minute else None
-        self._tokens = Window(settings.tokens_per_minute) if settings.tokens_per_minute else None
+        self._requests = SlidingWindow(settings.requests_per_minute) if settings.requests_per_minute else None
+        self._tokens = SlidingWindow(settings.tokens_per_minute) if settings.tokens_per_minute else None
         self._timing = timing
-        # Reentrant: the collector may end a request that was forgotten while this thread holds the lock.
+        # Reentrant: the garbage collector may close an unreferenced request while this thread holds the lock.
         self._lock = threading.RLock()
-        self._queue: deque[Place] = deque()
+        self._queue: deque[QueueSlot] = deque()
         self._open: set[Ticket] = set()
         self._paused_until = float("-inf")
 
     def pause(self, seconds: float) -> None:
-        """Let nobody through for that long: the provider has said so to one, and means all.
-
-        Not for longer than LONGEST_PAUSE_SECONDS: then it is asked again, and may have thought better of it.
-        """
+        """Admit no request for `seconds`, at most LONGEST_PAUSE_SECONDS, after a `retry-after`."""
         with self._lock:
             until = self._timing.now() + min(seconds, LONGEST_PAUSE_SECONDS)
             self._paused_until = max(self._paused_until, until)
             self._wake_first()
 
-    def settle(self, use: Use, tokens: int) -> None:
-        """Count what a request really took."""
+    def settle(self, entry: WindowEntry, tokens: int) -> None:
+        """Replace the estimated tokens of a request with the actual number."""
         with self._lock:
             if self._tokens is not None:
-                self._tokens.settle(use, tokens)
+                self._tokens.settle(entry, tokens)
 
     @asynccontextmanager
     async def ticket(self, tokens: int, longest_wait: float | None = None) -> AsyncIterator[Ticket]:
-        """Wait for the turn, and hold one of the places for the length of the block.
+        """Wait for admission, and hold one of the concurrency slots during the `with` block.
 
-        Raises ModelError when the provider asked for a pause that is longer than may be waited.
+        Raises ModelError if the provider asked for a pause longer than `longest_wait` seconds.
         """
-        ticket = await self._turn(tokens, longest_wait)
+        ticket = await self._acquire(tokens, longest_wait)
         try:
             yield ticket
         finally:
@@ -185,29 +182,28 @@ class ProviderLimits:
                 self._open.discard(ticket)
                 self._wake_first()
 
-    async def _turn(self, tokens: int, longest_wait: float | None) -> Ticket:
-        """A ticket when this request is the first and nothing keeps it back."""
+    async def _acquire(self, tokens: int, longest_wait: float | None) -> Ticket:
         with self._lock:
             if not self._queue and self._wait_seconds(tokens) == 0.0:
                 return self._take(tokens)
-            place = Place()
-            self._queue.append(place)
-            self._wake_first()  # which drops those before it whose loop has been closed
+            slot = QueueSlot()
+            self._queue.append(slot)
+            self._wake_first()  # also drops slots before this one with a closed event loop
         try:
             while True:
                 with self._lock:
-                    place.sleep_on()  # before the look: what changes after it wakes this one
-                    wait = self._wait_seconds(tokens) if self._queue[0] is place else None
+                    slot.reset()  # before the check, so that a later change wakes this request
+                    wait = self._wait_seconds(tokens) if self._queue[0] is slot else None
                     if wait == 0.0:
                         self._queue.popleft()
                         return self._take(tokens)
-                    if self._queue[0] is place:
+                    if self._queue[0] is slot:
                         self._check_pause(longest_wait)
-                await place.rest(wait, self._timing)
+                await slot.wait(wait, self._timing)
         except BaseException:
             with self._lock:
-                if place in self._queue:  # others remove it when they find its loop closed
-                    self._queue.remove(place)
+                if slot in self._queue:  # others remove it if its event loop is closed
+                    self._queue.remove(slot)
                 self._wake_first()
             raise
 
@@ -221,12 +217,12 @@ class ProviderLimits:
         return ticket
 
     def _wake_first(self) -> None:
-        """Have the first in the queue look; one whose loop has been closed waits no more."""
+        """Wake the first request in the queue, dropping those with a closed event loop."""
         while self._queue and not self._queue[0].wake():
             self._queue.popleft()
 
     def _wait_seconds(self, tokens: int) -> float | None:
-        """How long to wait: 0 not at all, None until somebody is done."""
+        """Return the seconds to wait; None until a running request ends."""
         if len(self._open) >= self._concurrency:
             self._open -= {ticket for ticket in tuple(self._open) if ticket.loop.is_closed()}
         if len(self._open) >= self._concurrency:
@@ -245,7 +241,7 @@ class ProviderLimits:
             raise ModelError(
                 "llm_error",
                 f"{self._name} asked not to be called for another {left:.0f} seconds, "
-                f"and this request may wait {longest_wait:.0f}",
+                f"but this request may wait only {longest_wait:.0f}",
                 is_transient=True,
                 retry_after_seconds=left,
             )
@@ -253,11 +249,11 @@ class ProviderLimits:
 
 _known = threading.Lock()
 _limits: dict[tuple[Access, Timing], ProviderLimits] = {}
-"""They stay until the process ends: what was asked in the last minute counts for whoever asks next."""
+"""Kept until the process ends, because the requests of the last minute count for later connections."""
 
 
 def limits_of(access: Access, timing: Timing) -> ProviderLimits:
-    """The one queue before a provider; another address, key or setting is another provider."""
+    """Return the shared limits of a provider; another address, key or setting is another provider."""
     with _known:
         found = _limits.get((access, timing))
         if found is None:

@@ -1,4 +1,4 @@
-"""What comes back over HTTP for one request: bounded before it is in memory, and remembered for messages."""
+"""Limits the size of HTTP responses while they are read, and captures their beginning for error messages."""
 
 import zlib
 from collections.abc import AsyncIterator, Iterator
@@ -9,34 +9,34 @@ from urllib.parse import urlsplit
 import httpx2
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of one answer, unpacked. The longest answers of models are some megabytes of events."""
+"""Largest decompressed response. The longest responses of models are some megabytes of events."""
 
 HEAD_BYTES = 600
-"""How much of the beginning is remembered."""
+"""Number of bytes at the beginning that are captured."""
 
 _STEP_BYTES = 64 * 1024
-_GZIP = 31  # the window size that makes zlib take gzip and nothing else
+_GZIP = 31  # the window size with which zlib accepts only gzip
 
 
 class AnswerTooLarge(httpx2.TransportError):
-    """More has arrived than any response has. Clients wrap it: see `ResponseCapture.is_too_large`."""
+    """The response exceeds the size limit. Clients wrap this error: see `ResponseCapture.is_too_large`."""
 
 
 class ResponseCapture:
-    """What is known of the answer to one request."""
+    """Status, headers, size and beginning of the response to one request."""
 
     def __init__(self) -> None:
         self.status: int | None = None
         self.content_type = ""
         self.location = ""
-        """Where a redirect leads."""
+        """The target of a redirect."""
         self.size = 0
         self.head = b""
         self.is_too_large = False
         self._response: httpx2.Response | None = None
 
     def begin(self, response: httpx2.Response) -> None:
-        """Take note of a response; of several, as after a schema was refused, the last counts."""
+        """Capture a response. Of several, for example after a rejected schema, the last one is kept."""
         self.size, self.head, self.is_too_large = 0, b"", False
         self._response = response
         self.status = response.status_code
@@ -53,7 +53,7 @@ class ResponseCapture:
             raise AnswerTooLarge(f"more than {MOST_BYTES} bytes")
 
     async def close(self) -> None:
-        """Close the connection of an answer that is not read to its end; not every client does."""
+        """Close the connection of a response that is not read to its end; not every client does."""
         if self._response is not None:
             await self._response.aclose()
 
@@ -63,19 +63,19 @@ class ResponseCapture:
 
     @property
     def target(self) -> str:
-        """Where a redirect leads, without what may be secret in it."""
+        """Return the target of a redirect, without user, password and query, which may hold secrets."""
         try:
             parts = urlsplit(self.location)
             host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
         except ValueError:
-            return "an address that is none"
-        return f"{parts.scheme}://{host}{parts.path}" if host else parts.path or "nowhere"
+            return "an invalid address"
+        return f"{parts.scheme}://{host}{parts.path}" if host else parts.path or "an empty address"
 
     @property
     def beginning(self) -> str:
-        """The first characters; blanks are one, and what cannot be printed is a question mark."""
+        """Return the first characters, with blanks collapsed and unprintable characters replaced by `?`."""
         text = " ".join(self.head.decode("utf-8", "replace").split())
-        return "".join(sign if sign.isprintable() else "?" for sign in text)
+        return "".join(character if character.isprintable() else "?" for character in text)
 
 
 _current: ContextVar[ResponseCapture | None] = ContextVar("weft_arrival", default=None)
@@ -83,55 +83,55 @@ _current: ContextVar[ResponseCapture | None] = ContextVar("weft_arrival", defaul
 
 @contextmanager
 def capture_response() -> Iterator[ResponseCapture]:
-    """What the requests made inside the block get."""
-    arrival = ResponseCapture()
-    token = _current.set(arrival)
+    """Capture the responses to the requests in the `with` block."""
+    capture = ResponseCapture()
+    token = _current.set(capture)
     try:
-        yield arrival
+        yield capture
     finally:
         _current.reset(token)
 
 
-async def ask_for_what_is_bounded(request: httpx2.Request) -> None:
-    """Before a request is sent: ask for no packing but the one that is unpacked here, step by step."""
+async def request_gzip(request: httpx2.Request) -> None:
+    """Request hook: accept only gzip, which `limit_response` decompresses in steps."""
     request.headers["accept-encoding"] = "gzip"
 
 
-async def watch(response: httpx2.Response) -> None:
-    """Before a response is read: bound it, and remember how it begins."""
-    arrival = _current.get() or ResponseCapture()
-    arrival.begin(response)
-    packing = response.headers.pop("content-encoding", "").strip().lower()
-    if isinstance(response.stream, httpx2.AsyncByteStream):  # always, of a client that is asynchronous
-        response.stream = _Bounded(response.stream, arrival, is_packed=packing in ("gzip", "x-gzip"))
+async def limit_response(response: httpx2.Response) -> None:
+    """Response hook: limit the size of the response and capture its beginning."""
+    capture = _current.get() or ResponseCapture()
+    capture.begin(response)
+    encoding = response.headers.pop("content-encoding", "").strip().lower()
+    if isinstance(response.stream, httpx2.AsyncByteStream):  # always true for an asynchronous client
+        response.stream = _LimitedStream(response.stream, capture, is_gzip=encoding in ("gzip", "x-gzip"))
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A stream that ends with AnswerTooLarge when it is too long, packed or not."""
+class _LimitedStream(httpx2.AsyncByteStream):
+    """A stream that raises AnswerTooLarge if its decompressed contents are too long."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, arrival: ResponseCapture, *, is_packed: bool) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, capture: ResponseCapture, *, is_gzip: bool) -> None:
         self._stream = stream
-        self._arrival = arrival
-        self._unpacking = zlib.decompressobj(_GZIP) if is_packed else None
+        self._capture = capture
+        self._decompressor = zlib.decompressobj(_GZIP) if is_gzip else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:
-            for part in self._unpacked(piece):
-                self._arrival.add(part)
+            for part in self._decompress(piece):
+                self._capture.add(part)
                 yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
-    def _unpacked(self, piece: bytes) -> Iterator[bytes]:
-        """A kilobyte may hold a megabyte: unpacked in steps, so that the bound is met in time."""
-        if self._unpacking is None:
+    def _decompress(self, piece: bytes) -> Iterator[bytes]:
+        """Decompress in steps, so that a compression bomb hits the limit early."""
+        if self._decompressor is None:
             yield piece
             return
         try:
             while piece:
-                if part := self._unpacking.decompress(piece, _STEP_BYTES):
+                if part := self._decompressor.decompress(piece, _STEP_BYTES):
                     yield part
-                piece = self._unpacking.unconsumed_tail
+                piece = self._decompressor.unconsumed_tail
         except zlib.error as error:
             raise httpx2.DecodingError(str(error)) from None

@@ -1,4 +1,4 @@
-"""Retry requests after transient errors, within the caller's deadline."""
+"""Retries requests after transient errors, within the caller's deadline."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,12 +15,12 @@ _DEADLINE: ContextVar[float | None] = ContextVar("weft_model_deadline", default=
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Everything that is asked in the block has that much time at most; None: no limit of its own.
+    """Set a deadline for the requests in the `with` block; None keeps the outer deadline.
 
-    Nothing is cancelled here: the limit only tells a request whether a wait is worth it.
+    It cancels nothing: a request only uses it to decide whether a wait can succeed.
     """
-    around = _DEADLINE.get()
-    ends = [at for at in (around, None if seconds is None else time.monotonic() + seconds) if at is not None]
+    outer = _DEADLINE.get()
+    ends = [at for at in (outer, None if seconds is None else time.monotonic() + seconds) if at is not None]
     token = _DEADLINE.set(min(ends, default=None))
     try:
         yield
@@ -29,7 +29,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def seconds_left() -> float | None:
-    """How much time there is; None: as much as it takes."""
+    """Return the seconds until the deadline, or None if there is no deadline."""
     deadline = _DEADLINE.get()
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
@@ -38,21 +38,20 @@ T = TypeVar("T")
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
-SENSELESS_ANSWERS = 2
-"""How often an answer that is none is taken: a broken server stays broken, a hiccup does not."""
+MAX_INVALID_RESPONSES = 2
+"""Number of invalid responses after which a request fails: one may be a glitch, two mean a broken server."""
 
 
 def longest_wait(most_seconds: float) -> float:
-    """How long a request may wait: what the provider's settings allow, or the time its caller has left."""
+    """Return how long a request may wait: the provider's timeout, or less if the deadline is earlier."""
     left = seconds_left()
     return most_seconds if left is None else min(most_seconds, left)
 
 
 class Retries:
-    """Makes a request up to `retries` times again.
+    """Retries a request up to `retries` times, with exponential backoff and full jitter.
 
-    The delay doubles each time and is a random part of that (full jitter), so that requests that failed
-    together do not come back together; what the provider asks for (`retry-after`) is waited at least.
+    The provider's `retry-after` is the minimum delay.
     """
 
     def __init__(
@@ -77,12 +76,12 @@ class Retries:
         may_retry: Callable[[], bool],
         on_refused: Callable[[float], None],
     ) -> T:
-        """What the request gives in the end.
+        """Perform the request with retries and return its result.
 
-        `may_retry` is false once text has been delivered: it would be delivered twice. `on_refused` is told
-        how long nobody is to ask, when the provider says that it is asked too often.
+        `may_retry` returns False once text has been delivered, which a retry would deliver again.
+        `on_refused` gets the provider's `retry-after` in seconds.
         """
-        senseless = 0
+        invalid = 0
         attempt = 1
         while True:
             try:
@@ -91,17 +90,17 @@ class Retries:
                 failed = error
             if failed.retry_after_seconds is not None:
                 on_refused(failed.retry_after_seconds)
-            senseless += failed.reason == "protocol_error"
+            invalid += failed.reason == "protocol_error"
             if (
                 not failed.is_transient
                 or attempt > self._retries
-                or senseless >= SENSELESS_ANSWERS
+                or invalid >= MAX_INVALID_RESPONSES
                 or not may_retry()
             ):
                 raise failed
             delay = self._delay(failed, attempt)
             self._check(delay, failed)
-            self._tell(attempt, delay, failed)
+            self._emit(attempt, delay, failed)
             await self._timing.sleep(delay)
             attempt += 1
 
@@ -114,15 +113,15 @@ class Retries:
         if delay > allowed:
             raise ModelError(
                 error.reason,
-                f"{error.message} (not tried again: that would be in {delay:.0f} seconds, "
-                f"and this request may wait {allowed:.0f})",
+                f"{error.message} (not retried: the next attempt would be in {delay:.0f} seconds, "
+                f"but this request may wait only {allowed:.0f})",
                 is_transient=True,
                 retry_after_seconds=error.retry_after_seconds,
                 partial_text=error.partial_text,
                 is_charged=error.is_charged,
             )
 
-    def _tell(self, attempt: int, delay: float, error: ModelError) -> None:
+    def _emit(self, attempt: int, delay: float, error: ModelError) -> None:
         if self._on_event is not None:
             message = error.message.removeprefix(f"{self._model}: ")  # the event has the model already
             self._on_event(

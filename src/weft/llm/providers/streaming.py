@@ -1,6 +1,6 @@
-"""Read a streamed response, with limits on its size and time.
+"""Reads a streamed response, with limits on its size and time.
 
-Imports pydantic-ai: import it when a model is asked.
+Imports pydantic-ai, which is slow, so import it lazily.
 """
 
 import asyncio
@@ -25,34 +25,34 @@ from weft.llm.protocol import OnText
 from weft.llm.providers.response_limits import ResponseCapture
 
 MOST_CHARACTERS_PER_TOKEN = 16
-"""No answer has longer tokens on average. A stream that has, for the tokens it may have, does not end."""
+"""Upper bound of the average token length. A stream that exceeds it for its `max_tokens` is endless."""
 
 MOST_CHARACTERS = 1_000_000
-"""Of an answer that was asked for without a bound: twice as many as the longest of known models have, 128,000
-tokens. Joining the pieces of an endless one takes time that grows with the square of its length."""
+"""Limit of a response without `max_tokens`: twice the longest response of known models, 128,000 tokens. The
+time to join the pieces of an endless response grows with the square of its length."""
 
 _BAD = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """The text without what files, databases and terminals refuse: NULs and halves of surrogate pairs."""
+    """Replace NUL and unpaired surrogates, which files, databases and terminals reject."""
     return _BAD.sub("\ufffd", text)
 
 
 class StreamSink:
-    """Hands pieces on, and remembers them."""
+    """Forwards the pieces of a streamed text to a listener, collects them and limits their length."""
 
     def __init__(self, on_text: OnText | None, max_tokens: int | None = None) -> None:
         self.on_text = on_text
         self.pieces: list[str] = []
         self.failure: Exception | None = None
-        """What the listener raised."""
-        self._most = MOST_CHARACTERS if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
-        self._room = self._most
+        """The exception of the listener, if it raised one."""
+        self._limit = MOST_CHARACTERS if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
+        self._characters_left = self._limit
 
     def begin(self) -> None:
-        """Begin to count anew: the request is made, perhaps again."""
-        self._room = self._most
+        """Reset the length limit before a request or its retry."""
+        self._characters_left = self._limit
 
     @property
     def text(self) -> str | None:
@@ -60,18 +60,18 @@ class StreamSink:
 
     @property
     def is_full(self) -> bool:
-        """Whether more has come than the answer can have."""
-        return self._room <= 0
+        """Return True if the length limit is reached."""
+        return self._characters_left <= 0
 
     def deliver(self, piece: str) -> None:
-        """Hand a piece of a stream on, as far as the answer can have it."""
+        """Forward a piece of a stream, truncated at the length limit."""
         self.count(piece)
-        if self._room < 0:
-            piece = piece[: self._room]
-        self.hand_on(piece)
+        if self._characters_left < 0:
+            piece = piece[: self._characters_left]
+        self.forward(piece)
 
-    def hand_on(self, piece: str) -> None:
-        """Hand a text on as it is."""
+    def forward(self, piece: str) -> None:
+        """Forward a text without the length limit."""
         if self.on_text is not None and piece:
             piece = clean_text(piece)
             self.pieces.append(piece)
@@ -82,61 +82,61 @@ class StreamSink:
                 raise
 
     def count(self, piece: str) -> None:
-        """Count what is part of the answer, and not handed on: thoughts, arguments of tools."""
-        self._room -= len(piece)
+        """Count a piece that is not forwarded, such as reasoning or tool arguments."""
+        self._characters_left -= len(piece)
 
 
-async def streamed(
+async def read_stream(
     opening: AbstractAsyncContextManager[StreamedResponse],
-    delivery: StreamSink,
-    arrival: ResponseCapture,
+    sink: StreamSink,
+    capture: ResponseCapture,
     seconds: float,
 ) -> ModelResponse:
-    """The whole answer of a stream, or what there is of one that does not end.
+    """Read a stream and return the response, truncated if it exceeds a length limit.
 
-    Raises TimeoutError when nothing that belongs to the answer comes for so many seconds. Comments and
-    blanks, which servers send to keep a connection open, do not belong to it.
+    Raises TimeoutError if no content arrives for `seconds`. Comments and blanks, which servers send to keep a
+    connection open, are not content.
     """
     try:
         async with asyncio.timeout(seconds) as timer, opening as stream:
             async for event in stream:
-                if _has_something(event, delivery):
+                if _deliver_event(event, sink):
                     timer.reschedule(asyncio.get_running_loop().time() + seconds)
-                if delivery.is_full:
+                if sink.is_full:
                     await stream.cancel()
-                    await arrival.close()
-                    return _cut(stream.get(), delivery)
+                    await capture.close()
+                    return _truncated(stream.get(), sink)
             return stream.get()
     except Exception as error:
-        if not (arrival.is_too_large and delivery.pieces) or error is delivery.failure:
+        if not (capture.is_too_large and sink.pieces) or error is sink.failure:
             raise
-        return _cut(ModelResponse(parts=[]), delivery)
+        return _truncated(ModelResponse(parts=[]), sink)
 
 
-def _has_something(event: ModelResponseStreamEvent, delivery: StreamSink) -> bool:
-    """Whether the event is a piece of the answer; a piece of its text is delivered."""
+def _deliver_event(event: ModelResponseStreamEvent, sink: StreamSink) -> bool:
+    """Deliver the text of an event; return True if the event has content of any kind."""
     match event:
         case PartStartEvent(part=TextPart(content=text)):
-            delivery.deliver(text)
+            sink.deliver(text)
             return bool(text)
         case PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
-            delivery.deliver(text)
+            sink.deliver(text)
             return bool(text)
         case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)):
-            delivery.count(thought or "")
+            sink.count(thought or "")
             return bool(thought)
         case PartDeltaEvent(delta=ToolCallPartDelta(args_delta=arguments)):
-            delivery.count(arguments if isinstance(arguments, str) else "")
+            sink.count(arguments if isinstance(arguments, str) else "")
             return bool(arguments)
         case PartStartEvent():
             return True
     return False
 
 
-def _cut(response: ModelResponse, delivery: StreamSink) -> ModelResponse:
-    """What has been delivered, as an answer that was too long. Half of a call of a tool is none.
+def _truncated(response: ModelResponse, sink: StreamSink) -> ModelResponse:
+    """Return the delivered text as a truncated response, without incomplete tool calls.
 
-    What the provider says of usage comes at the end, so what it has said so far is not it.
+    The usage is dropped, because providers send the final usage only at the end.
     """
-    parts = [TextPart(content=delivery.text)] if delivery.text else []
+    parts = [TextPart(content=sink.text)] if sink.text else []
     return replace(response, parts=parts, finish_reason="length", usage=RequestUsage())

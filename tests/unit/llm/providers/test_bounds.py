@@ -144,7 +144,7 @@ async def test_blanks_and_comments_do_not_keep_a_request_alive(
     error = await failure(model_server, kind, reaction, is_streamed=is_streamed, timeout_seconds=1.5)
 
     assert (error.reason, error.is_transient) == ("connection_error", True)
-    assert "no answer for 1.5 seconds" in error.message
+    assert "no response for 1.5 seconds" in error.message
 
 
 @EACH_KIND

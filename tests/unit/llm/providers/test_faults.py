@@ -126,7 +126,7 @@ async def test_a_server_that_never_answers_is_given_up(
     error = await failure(model_server, kind, hangs(), is_streamed=is_streamed, timeout_seconds=1.5)
 
     assert (error.reason, error.is_transient) == ("connection_error", True)
-    assert "no answer for 1.5 seconds" in error.message
+    assert "no response for 1.5 seconds" in error.message
     await model_server.until(lambda: model_server.requests[0].is_abandoned)
 
 
@@ -135,7 +135,7 @@ async def test_a_stream_that_stops_is_given_up_with_what_came(model_server: Mode
     error = await failure(model_server, kind, drips("some ", "text"), is_streamed=True, timeout_seconds=1.5)
 
     assert (error.reason, error.partial_text) == ("connection_error", "some text")
-    assert "the answer stopped for 1.5 seconds" in error.message
+    assert "the response stalled for 1.5 seconds" in error.message
 
 
 @EACH_KIND
@@ -202,7 +202,7 @@ async def test_an_account_that_is_used_up_is_not_asked_again(model_server: Model
     error = await failure(model_server, "openai", used_up, is_streamed=False, retries=4)
 
     assert (error.reason, error.is_transient) == ("llm_error", False)
-    assert "the account has nothing left (status 429)" in error.message
+    assert "the quota of the account is used up (status 429)" in error.message
     assert len(model_server.requests) == 1
 
 

@@ -63,7 +63,8 @@ def test_a_pause_longer_than_may_be_waited_fails_at_once() -> None:
     error = run_virtually(scenario())
 
     assert (
-        error.message == "acme asked not to be called for another 360 seconds, and this request may wait 60"
+        error.message
+        == "acme asked not to be called for another 360 seconds, but this request may wait only 60"
     )
     assert (error.reason, error.is_transient, error.retry_after_seconds) == ("llm_error", True, 360)
 

@@ -110,7 +110,8 @@ async def test_a_wait_longer_than_the_caller_has_time_fails_at_once() -> None:
 
     assert slept.delays == []
     assert (
-        "not tried again: that would be in 60 seconds, and this request may wait 10" in caught.value.message
+        "not retried: the next attempt would be in 60 seconds, but this request may wait only 10"
+        in caught.value.message
     )
     assert caught.value.retry_after_seconds == 60.0
 
@@ -118,7 +119,7 @@ async def test_a_wait_longer_than_the_caller_has_time_fails_at_once() -> None:
 async def test_a_wait_longer_than_the_settings_allow_fails_at_once() -> None:
     slept = Slept()
 
-    with pytest.raises(ModelError, match="may wait 300"):
+    with pytest.raises(ModelError, match="may wait only 300"):
         await tried([passing(retry_after_seconds=3_600.0)], slept)
 
     assert slept.delays == []

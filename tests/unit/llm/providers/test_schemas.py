@@ -21,7 +21,7 @@ def test_an_object_is_told_as_it_is() -> None:
 
     assert held is not None
     assert (held.schema, held.is_wrapped) == (schema, False)
-    assert held.unwrapped('{"value": 1}') == '{"value": 1}'
+    assert held.unwrap('{"value": 1}') == '{"value": 1}'
 
 
 @settings(deadline=None)
@@ -33,7 +33,7 @@ def test_what_is_put_into_an_object_comes_out_as_it_was(value: Any) -> None:
     wrapped = json.dumps({"value": value})
 
     assert jsonschema_rs.is_valid(held.schema, {"value": value})
-    assert json.loads(held.unwrapped(wrapped)) == value
+    assert json.loads(held.unwrap(wrapped)) == value
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[1]", '{"value": 1, "more": 2}', "{}"])
@@ -41,7 +41,7 @@ def test_an_answer_that_is_not_what_was_asked_for_stays_as_it_came(text: str) ->
     held = held_output({"type": "integer"}, "openai")
 
     assert held is not None
-    assert held.unwrapped(text) == text
+    assert held.unwrap(text) == text
 
 
 def test_definitions_stay_where_references_look_for_them() -> None:
