@@ -145,7 +145,7 @@ def test_a_model_that_fails_fails_the_task(project: Path, model_server: ModelSer
     ran, task = run_flow(project, files=["calc.py"])
 
     assert ran.code == 1
-    assert "the model did not answer aider" in task["error"]
+    assert "aider got no response from the model" in task["error"]
     assert git(project, "log", "--format=%s") == "Begin"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import weft
-from weft.integrations.aider.changes import GitLook
+from weft.integrations.aider.changes import GitSnapshot
 from weft.memory.files.git import commit_times, git_environment, without_own_programs
 from weft.memory.files.ignore import tracked_though_ignored
 
@@ -107,7 +107,7 @@ def test_looks_at_what_aider_changed_start_nothing(hostile: Path, tmp_path: Path
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     git(hostile, "config", "core.hooksPath", str(hostile / "hooks"))
-    look = GitLook(hostile, [hostile / "a.py"], scratch)
+    look = GitSnapshot(hostile, [hostile / "a.py"], scratch)
     (hostile / "a.py").write_text("def answer(): return 43\n")
 
     changed = look.changed()
@@ -165,7 +165,7 @@ def test_looks_at_what_aider_changed_start_nothing_that_a_submodule_names(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    look = GitLook(with_submodule, [with_submodule / "b.py"], scratch)
+    look = GitSnapshot(with_submodule, [with_submodule / "b.py"], scratch)
     (with_submodule / "b.py").write_text("2\n")
 
     assert look.changed().edited_files == ("b.py",)

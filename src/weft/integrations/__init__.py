@@ -1,1 +1,1 @@
-"""Programs that weft works with."""
+"""Integrations of external tools."""

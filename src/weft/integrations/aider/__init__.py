@@ -1,1 +1,1 @@
-"""Runs aider, the program that edits code with a model, for tasks."""
+"""The executor that runs aider, a coding assistant, for tasks."""

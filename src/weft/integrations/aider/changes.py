@@ -1,4 +1,4 @@
-"""What happened to the files while aider ran: two looks at them, and what lies between."""
+"""Finds the changes that aider made, by comparing snapshots of the work tree before and after."""
 
 import difflib
 import os
@@ -17,34 +17,34 @@ from weft.secrets.truncation import cut_middle
 MAX_DIFF_CHARACTERS = 1_000_000
 
 GIT_SECONDS = 120.0
-"""How long one git command may take: a repository of a million files fits, a lock that hangs does not."""
+"""Timeout of one git command: enough for a repository of a million files."""
 
 
 class Changed(Struct, frozen=True, kw_only=True):
-    """What lies between the two looks."""
+    """The changes between two snapshots."""
 
     diff: str = ""
     edited_files: tuple[str, ...] = ()
     commits: tuple[str, ...] = ()
-    """Hashes, the newest first."""
+    """Hashes, newest first."""
 
 
 class WorktreeSnapshot(Protocol):
-    """A look at the files before; blocks, as the second one does."""
+    """A snapshot of the files before aider runs."""
 
     def changed(self) -> Changed:
-        """What has changed since."""
+        """Return the changes since the snapshot. Blocks."""
         ...
 
 
-def first_look(folder: Path, files: Sequence[Path], scratch: Path) -> WorktreeSnapshot:
-    """The state of the repository that a folder is in; where it is in none, of the files."""
+def take_snapshot(folder: Path, files: Sequence[Path], scratch: Path) -> WorktreeSnapshot:
+    """Take a snapshot of the folder's repository, or of the files if it is not in a repository. Blocks."""
     root = repository_of(folder)
-    return FileLook(folder, files) if root is None else GitLook(root, files, scratch)
+    return FileSnapshot(folder, files) if root is None else GitSnapshot(root, files, scratch)
 
 
 def repository_of(folder: Path) -> Path | None:
-    """The work tree that a folder is in; None when it is in none, or git is not installed."""
+    """Return the work tree of a folder; None if it is in no repository, or git is not installed."""
     try:
         found = _git(folder, "rev-parse", "--show-toplevel")
     except (GitFailed, FileNotFoundError):
@@ -53,13 +53,13 @@ def repository_of(folder: Path) -> Path | None:
 
 
 class GitFailed(Exception):
-    """A git command failed; the message is what it said."""
+    """A git command failed; the message is its output."""
 
 
-class GitLook:
-    """The work tree as a git tree, with what is not committed.
+class GitSnapshot:
+    """A snapshot of the work tree as a git tree, with uncommitted changes.
 
-    It is written with a copy of the index into a folder of objects of our own: the repository is not touched.
+    It uses a copy of the index and a separate object folder, so the repository is not changed.
     """
 
     def __init__(self, root: Path, files: Sequence[Path], scratch: Path) -> None:
@@ -73,12 +73,11 @@ class GitLook:
         self._tree = self._write_tree()
 
     def changed(self) -> Changed:
-        """What git says between the two trees, and which commits were made."""
         head, tree = self._find_head(), self._write_tree()
         between = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", self._tree, tree)
         names = self._own_git("diff", "--name-only", "-z", *between)
         return Changed(
-            diff=_bounded(self._own_git("diff", *between)),
+            diff=_shown_diff(self._own_git("diff", *between)),
             edited_files=tuple(name for name in names.split("\0") if name),
             commits=self._commits(head),
         )
@@ -93,12 +92,12 @@ class GitLook:
         try:
             return _git(self._root, "rev-parse", "--quiet", "--verify", "HEAD").strip()
         except GitFailed:
-            return None  # there is no commit yet
+            return None  # no commit yet
 
     def _write_tree(self) -> str:
         index = self._root / _git(self._root, "rev-parse", "--git-path", "index").strip()
-        if index.is_file():  # with what git knows of each file: it then reads only those that have changed
-            # With its time: git reads files again that are as young as the index; times are whole seconds.
+        if index.is_file():  # with the index, git reads only the files that have changed
+            # With its time: git reads files again that are as new as the index; times are whole seconds.
             shutil.copy2(index, self._scratch / "index")
         self._own_git("add", "--update", "--ignore-errors", ".")
         for file in self._files:
@@ -107,26 +106,25 @@ class GitLook:
         return self._own_git("write-tree").strip()
 
     def _own_git(self, *arguments: str) -> str:
-        theirs = self._root / _git(self._root, "rev-parse", "--git-path", "objects").strip()
+        repository_objects = self._root / _git(self._root, "rev-parse", "--git-path", "objects").strip()
         return _git(
             self._root,
             *arguments,
             GIT_INDEX_FILE=str(self._scratch / "index"),
             GIT_OBJECT_DIRECTORY=str(self._objects),
-            GIT_ALTERNATE_OBJECT_DIRECTORIES=str(theirs),
+            GIT_ALTERNATE_OBJECT_DIRECTORIES=str(repository_objects),
             **self._variables,
         )
 
 
-class FileLook:
-    """The text of the files that aider was given: without git nobody knows of others."""
+class FileSnapshot:
+    """The texts of the given files; without git, changes to other files are not found."""
 
     def __init__(self, folder: Path, files: Sequence[Path]) -> None:
         self._folder = folder
         self._texts = {file: _text(file) for file in files}
 
     def changed(self) -> Changed:
-        """A unified diff of each file whose text is another one."""
         diffs, edited = [], []
         for file, before in self._texts.items():
             after = _text(file)
@@ -135,7 +133,7 @@ class FileLook:
             name = os.path.relpath(file, self._folder)
             edited.append(name)
             diffs += _file_diff(name, before, after)
-        return Changed(diff=_bounded("".join(diffs)), edited_files=tuple(edited))
+        return Changed(diff=_shown_diff("".join(diffs)), edited_files=tuple(edited))
 
 
 def _file_diff(name: str, before: str | None, after: str | None) -> list[str]:
@@ -155,12 +153,12 @@ def _text(file: Path) -> str | None:
         return None
 
 
-def _bounded(diff: str) -> str:
+def _shown_diff(diff: str) -> str:
     return cut_middle(redact(diff), MAX_DIFF_CHARACTERS)
 
 
 def _git(folder: Path, *arguments: str, **variables: str) -> str:
-    """Return what a git command prints; it starts nothing that the repository names."""
+    """Run git and return its output; executables that the repository configures are not started."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
@@ -173,6 +171,6 @@ def _git(folder: Path, *arguments: str, **variables: str) -> str:
     except subprocess.TimeoutExpired:
         raise GitFailed(f"git {arguments[0]} did not end within {GIT_SECONDS:g} s") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise GitFailed(f"git {arguments[0]}: {said or f'exit code {done.returncode}'}")
+        error = done.stderr.decode("utf-8", "replace").strip()
+        raise GitFailed(f"git {arguments[0]}: {error or f'exit code {done.returncode}'}")
     return done.stdout.decode("utf-8", "replace")

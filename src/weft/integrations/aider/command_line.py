@@ -1,4 +1,4 @@
-"""Start aider: its scratch folder, command line, environment and restrictions."""
+"""Scratch folder, command line, environment and restrictions of an aider process."""
 
 import os
 from collections.abc import Iterable
@@ -15,45 +15,47 @@ from weft.tools.roots import CLOSED_FOLDERS, KEPT_FILES
 LAUNCHER = Path(__file__).with_name("launcher.py")
 
 CONFIGURATION = frozenset({".aider.conf.yml", ".aider.model.settings.yml", ".aider.model.metadata.json"})
-"""What would decide how the next aider runs, where a person starts it without weft."""
+"""Files that would configure a later aider that a person starts without weft."""
 
 
-class Leash(Struct, frozen=True, kw_only=True):
-    """The launcher's first argument, as a JSON file."""
+class Restrictions(Struct, frozen=True, kw_only=True):
+    """The restrictions that the launcher enforces, written as a JSON file."""
 
     writable: tuple[str, ...] = ()
     """The folders that aider itself may write in."""
     closed_folders: tuple[str, ...] = tuple(sorted(CLOSED_FOLDERS))
-    """Not written in, wherever they are below those. Git writes its own folder itself."""
+    """Names of folders that aider may not write in, at any depth. Git writes its own folder itself."""
     kept_files: tuple[str, ...] = tuple(sorted(KEPT_FILES | CONFIGURATION))
     programs: tuple[str, ...] = ("git",)
-    """What it may start, by name."""
+    """Names of the executables that aider may start."""
     is_confined: bool = True
-    """Whether all this holds; not while a person is at the keyboard, who decides."""
+    """Whether the restrictions apply; False in interactive sessions, where a person decides."""
     first_input: str = ""
-    """What stands in the input line when a person gets it."""
+    """The initial text of the input line in an interactive session."""
 
 
-def automatic_leash(roots: Iterable[str | Path], scratch: Path, kept_files: Iterable[str] = ()) -> Leash:
-    """Where nobody watches: writes inside the roots, in its scratch folder, and in aider's own."""
+def automatic_restrictions(
+    roots: Iterable[str | Path], scratch: Path, kept_files: Iterable[str] = ()
+) -> Restrictions:
+    """Allow writes only inside the roots, the scratch folder and aider's own folder."""
     own = Path.home() / ".aider"
     kept = KEPT_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
-    return Leash(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
+    return Restrictions(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
 
 
-def interactive_leash(prompt: str) -> Leash:
-    """A person decides what is done, and gets the prompt to send."""
-    return Leash(is_confined=False, first_input=prompt)
+def interactive_restrictions(prompt: str) -> Restrictions:
+    """Restrict nothing, and put the prompt into the input line for the person to send."""
+    return Restrictions(is_confined=False, first_input=prompt)
 
 
 _COMMANDS = ("/", "!")
-"""What aider takes for commands of its own, `/run rm -rf .` among them."""
+"""Prefixes of aider's own commands, such as `/run rm -rf .`."""
 
 _QUIET = (
     "--no-analytics", "--no-check-update", "--no-show-release-notes", "--no-show-model-warnings",
     "--no-gitignore", "--no-dirty-commits", "--no-restore-chat-history",
 )  # fmt: skip
-"""It tells nobody, fetches nothing, asks nothing before it begins, and leaves what is not its own alone."""
+"""No telemetry, no update checks, no questions at the start, and no changes to the user's own files."""
 
 _UNATTENDED = (
     "--yes-always", "--no-pretty", "--no-stream", "--no-fancy-input", "--no-detect-urls",
@@ -65,19 +67,19 @@ _PASSED_ON = frozenset(
     for upper in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
     for name in (upper, upper.lower())
 ) | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "XDG_CONFIG_HOME"}
-"""What it needs besides what every program gets of weft's environment: the way out, and git's settings."""
+"""Environment variables that aider needs besides those of every executable: proxies, certificates, git."""
 
 _TERMINAL = frozenset({"TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "EDITOR", "VISUAL"})
 
 
 class Scratch(Struct, frozen=True):
-    """The folder of one run: what aider reads from weft, and what it leaves for it."""
+    """The temporary folder of one run, with aider's input files and logs."""
 
     folder: Path
 
     @property
-    def leash(self) -> Path:
-        return self.folder / "leash.json"
+    def restrictions(self) -> Path:
+        return self.folder / "restrictions.json"
 
     @property
     def prompt(self) -> Path:
@@ -95,20 +97,20 @@ class Scratch(Struct, frozen=True):
     def transcript(self) -> Path:
         return self.folder / "chat.md"
 
-    def fill(self, request: AiderRequest, leash: Leash) -> None:
-        """Write what aider reads. The prompt is in a file: everybody can read a command line."""
-        self.leash.write_bytes(msgspec.json.encode(leash))
+    def fill(self, request: AiderRequest, restrictions: Restrictions) -> None:
+        """Write aider's input files. The prompt is in a file, because other users can read command lines."""
+        self.restrictions.write_bytes(msgspec.json.encode(restrictions))
         self.prompt.write_text(harmless(request.prompt), "utf-8")
         self.metadata.write_bytes(msgspec.json.encode({request.model.name: request.model.metadata}))
 
 
 def harmless(prompt: str) -> str:
-    """The prompt, which aider takes for no command of its own: prompts hold what others wrote."""
+    """Return the prompt so that aider does not read it as a command, because prompts hold untrusted text."""
     return f"Task: {prompt}" if prompt.lstrip().startswith(_COMMANDS) else prompt
 
 
 def argv_of(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool) -> list[str]:
-    """The command line of a run where nobody watches."""
+    """Return the command line of an automatic run."""
     return [
         *_common(program, request, scratch, is_git=is_git),
         *_UNATTENDED,
@@ -120,14 +122,14 @@ def argv_of(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, i
 def interactive_argv_of(
     program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool
 ) -> list[str]:
-    """The command line of a session with a person."""
+    """Return the command line of an interactive session."""
     return _common(program, request, scratch, is_git=is_git)
 
 
 def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool) -> list[str]:
     name = request.model.name
-    argv = [program.python, str(LAUNCHER), str(scratch.leash)]
-    # One model for everything: another one would go to a server, with a key, that nobody has chosen.
+    argv = [program.python, str(LAUNCHER), str(scratch.restrictions)]
+    # One model for everything: aider's default models would use servers and keys that nobody has chosen.
     argv += ["--model", name, "--weak-model", name, "--editor-model", name]
     argv += ["--model-metadata-file", str(scratch.metadata), "--analytics-log", str(scratch.events)]
     argv += ["--chat-history-file", str(scratch.transcript)]
@@ -143,16 +145,16 @@ def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, i
 
 
 def variables_of(request: AiderRequest, scratch: Scratch, *, has_terminal: bool = False) -> dict[str, str]:
-    """What its environment has besides what every program of a task gets."""
+    """Return the environment variables of aider, besides those of every executable of a task."""
     names = _PASSED_ON | _TERMINAL if has_terminal else _PASSED_ON
     passed_on = {name: os.environ[name] for name in names if name in os.environ}
-    if not has_terminal:  # a person may push, and trusts the repository that he works in
+    if not has_terminal:  # in a session, a person may push and trusts the repository
         passed_on |= git_variables(without_own_programs(request.folder))
     return {
         **passed_on,
         **request.model.environment(),
         "TMPDIR": str(scratch.folder),
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # its list of prices comes with it, and is not fetched
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # use the bundled price list, without a download
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
     }

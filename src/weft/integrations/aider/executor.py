@@ -1,4 +1,4 @@
-"""`aider`: has the program aider edit files."""
+"""The executor `aider`, which lets aider edit files."""
 
 import os
 from collections.abc import Callable, Collection, Sequence
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Aider:
-    """Runs aider, each run in a process group that ends with the task."""
+    """Runs aider in a process group that ends with the task."""
 
     id = "aider"
     type = ExecutorType.LOCAL
-    summary = "Has aider edit files; gives the diff, the commit, what it took, and the transcript."
+    summary = "Edits files with aider; returns the diff, the commit, the usage and the transcript."
     input_schema = schema_of(AiderInputs)
     output_schema = result_schema(
         mode="string",
@@ -51,7 +51,7 @@ class Aider:
         say: Callable[[str], None],
         kept_files: Collection[str] = (),
     ) -> None:
-        """`say` tells a person that aider is being installed; `kept_files` are never written."""
+        """Create the executor. `say` reports the installation of aider; `kept_files` are never written."""
         self._settings = settings
         self._roots = roots
         self._models = models
@@ -60,7 +60,7 @@ class Aider:
 
     @property
     def let_go_seconds(self) -> float:
-        """It has the grace time of programs once the task is called off."""
+        """Return how long a cancelled run may take to end, with the grace time of executables."""
         return self._settings.command.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
 
     async def execute(self, work: Work) -> JsonObject:
@@ -69,7 +69,7 @@ class Aider:
 
     @cached_property
     def _runner(self) -> "AiderRunner":
-        # Imported here: whoever runs flows has this executor, and few flows use it.
+        # Imported here: every worker has this executor, and few flows use it.
         from weft.integrations.aider.models import AiderModels
         from weft.integrations.aider.runner import AiderRunner
 

@@ -1,4 +1,4 @@
-"""Find aider, or install it into a virtual environment of its own: its packages would clash with weft's."""
+"""Finds aider, or installs it into a separate virtual environment, as its packages conflict with weft's."""
 
 import asyncio
 import fcntl
@@ -23,34 +23,34 @@ from weft.secrets.truncation import cut
 PACKAGE = "aider-chat"
 VERSION = "0.86.2"
 SIZE = "about 700 MB"
-"""On disk, with everything it needs."""
+"""Size on disk, with all dependencies."""
 
 MARK = "weft-installed"
-"""The file that says that an environment is whole."""
+"""The file that marks a complete installation."""
 
 
 class AiderProgram(Struct, frozen=True):
-    """An aider that is there."""
+    """An installed aider."""
 
     place: str
-    """Its script, or the environment that weft made for it."""
+    """Its script, or the virtual environment that weft created."""
     python: str
-    """The interpreter that has its package."""
+    """The interpreter that has the aider package."""
 
 
 def find_aider(settings: AiderSettings, environment: Mapping[str, str]) -> AiderProgram | None:
-    """The aider to use; None when there is none yet. Raises ExecutionFailed when it is named and is none."""
+    """Find an installed aider, or return None. Raises ExecutionFailed if a configured one is unusable."""
     if settings.program is not None:
         found = shutil.which(settings.program, path=environment.get("PATH"))
         if found is None:
-            raise _unusable(f"[executors.aider] program: there is no program '{settings.program}'")
-        return _script(Path(found))
+            raise _unusable(f"[executors.aider] program: executable '{settings.program}' not found")
+        return _read_script(Path(found))
     found = shutil.which("aider", path=environment.get("PATH"))
-    return _script(Path(found)) if found is not None else installed(environment)
+    return _read_script(Path(found)) if found is not None else find_installed(environment)
 
 
-def installed(environment: Mapping[str, str]) -> AiderProgram | None:
-    """The one that weft has installed."""
+def find_installed(environment: Mapping[str, str]) -> AiderProgram | None:
+    """Find the aider that weft installed; None if it is not installed or not complete."""
     folder = own_environment(environment)
     if not (folder / MARK).is_file():
         return None
@@ -58,25 +58,25 @@ def installed(environment: Mapping[str, str]) -> AiderProgram | None:
 
 
 def own_environment(environment: Mapping[str, str]) -> Path:
-    """The virtual environment of the version that weft installs."""
+    """Return the virtual environment of the version that weft installs."""
     return cache_folder(environment) / "aider" / VERSION
 
 
-def _script(place: Path) -> AiderProgram:
-    """The script with its interpreter, which has to be known: aider is started in it on a leash."""
+def _read_script(path: Path) -> AiderProgram:
+    """Read the interpreter of aider's script, with which the launcher is started."""
     try:
-        with place.open("rb") as file:
+        with path.open("rb") as file:
             lines = file.read(4096).decode("utf-8", "replace").splitlines()
     except OSError as error:
-        raise _unusable(f"{place} cannot be read: {error.strerror}") from error
-    python = _interpreter(lines)
+        raise _unusable(f"{path} cannot be read: {error.strerror}") from error
+    python = _find_interpreter(lines)
     if python is None:
-        raise _unusable(f"{place} is no Python script, so that its Python is not known")
-    return AiderProgram(str(place), python)
+        raise _unusable(f"{path} is not a Python script, so its interpreter is unknown")
+    return AiderProgram(str(path), python)
 
 
-def _interpreter(lines: list[str]) -> str | None:
-    """The Python of a script: from its first line, or from the second where the path is too long for that."""
+def _find_interpreter(lines: list[str]) -> str | None:
+    """Return the Python in a script's shebang line, or in the second line if the path is too long for it."""
     if not lines or not lines[0].startswith("#!"):
         return None
     words = _words(lines[0].removeprefix("#!"))
@@ -101,12 +101,12 @@ def _unusable(message: str) -> ExecutionFailed:
 
 
 PYTHONS = ("python3.12", "python3.11", "python3.10")
-"""Those that this version of aider runs on."""
+"""The Python versions that this version of aider supports."""
 
 NEWEST = (3, 12)
 
 LOCK_SECONDS = 0.2
-"""How often to look whether another process has ended its installation."""
+"""How often to check whether another process has finished its installation."""
 
 GRACE_SECONDS = 2.0
 MAX_OUTPUT_BYTES = 100_000
@@ -115,29 +115,29 @@ Say = Callable[[str], None]
 
 
 async def ready_aider(settings: AiderSettings, environment: Mapping[str, str], say: Say) -> AiderProgram:
-    """The aider to use, installed if it has to be; raises ExecutionFailed with what to do."""
+    """Find aider, or install it; raises ExecutionFailed."""
     found = await run_blocking(lambda: find_aider(settings, environment), name="weft-aider")
     if found is not None:
         return found
     if not settings.install:
         raise ExecutionFailed(
-            f"aider is not here: install it (pipx install {PACKAGE}), or let weft do it: [executors.aider] "
-            "install = true in weft.toml",
+            f"aider is not installed: install it (pipx install {PACKAGE}), or let weft install it: set "
+            "install = true in [executors.aider] of weft.toml",
             is_permanent=True,
         )
     return await install_aider(environment, say)
 
 
 async def install_aider(environment: Mapping[str, str], say: Say) -> AiderProgram:
-    """Install the version that weft is tested with; one process does, and others wait for it."""
+    """Install the version that weft is tested with. Other processes wait for the one that installs it."""
     folder = own_environment(environment)
-    async with _locked(folder.parent):
-        if (found := installed(environment)) is not None:
+    async with _lock(folder.parent):
+        if (found := find_installed(environment)) is not None:
             return found
-        python = await run_blocking(_python, name="weft-aider")
+        python = await run_blocking(_find_python, name="weft-aider")
         say(f"installing aider {VERSION} ({SIZE}) into {folder}; this takes a few minutes, once")
         await run_blocking(lambda: shutil.rmtree(folder, ignore_errors=True), name="weft-aider")
-        # With -I no file of the working folder, which may be a stranger's, takes the place of a module.
+        # -I: files in the working directory, which may be untrusted, must not shadow modules.
         await _run([python, "-I", "-m", "venv", str(folder)], environment)
         own = str(folder / "bin" / "python")
         pip = (own, "-I", "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check")
@@ -147,23 +147,23 @@ async def install_aider(environment: Mapping[str, str], say: Say) -> AiderProgra
     return AiderProgram(str(folder), own)
 
 
-def _python() -> str:
-    """A Python that aider runs on: this one, if it is not too new."""
+def _find_python() -> str:
+    """Find a Python that aider supports: this one, if it is not too new."""
     if sys.version_info[:2] <= NEWEST:
         return sys.executable
     for name in PYTHONS:
         found = shutil.which(name)
-        # One that a version manager has put on PATH may be there in name only.
-        if found is not None and _runs(found):
+        # The shim of a version manager may be on PATH without its Python.
+        if found is not None and _is_working(found):
             return found
     raise ExecutionFailed(
-        f"aider {VERSION} needs one of {', '.join(PYTHONS)}, and none is on PATH: install one, or aider "
-        f"itself (pipx install {PACKAGE})",
+        f"aider {VERSION} needs one of {', '.join(PYTHONS)} on PATH: install one, or install aider "
+        f"yourself (pipx install {PACKAGE})",
         is_permanent=True,
     )
 
 
-def _runs(python: str) -> bool:
+def _is_working(python: str) -> bool:
     done = subprocess.run(
         [python, "-I", "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -171,7 +171,7 @@ def _runs(python: str) -> bool:
 
 
 async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Run a program to its end; cancelled, or with weft killed, it ends too."""
+    """Run a command to its end. It also ends on cancellation, or if weft is killed."""
     group = ProcessGroup.start(
         argv, executable=argv[0], env=environment, cwd=None, stdin=None, max_output_bytes=MAX_OUTPUT_BYTES
     )
@@ -180,16 +180,16 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     finally:
         await group.end(GRACE_SECONDS)
     if code:
-        said = cut(group.stderr.last_text or group.stdout.last_text, 500) or f"exit code {code}"
+        output = cut(group.stderr.last_text or group.stdout.last_text, 500) or f"exit code {code}"
         raise ExecutionFailed(
-            "aider could not be installed; is there a network, and does pip's index have "
-            f"{PACKAGE} {VERSION}? {said}"
+            "aider could not be installed: check the network, and that pip's index has "
+            f"{PACKAGE} {VERSION}. {output}"
         )
 
 
 @asynccontextmanager
-async def _locked(folder: Path) -> AsyncIterator[None]:
-    """Hold the lock of a folder; it is let go with the process, however that ends."""
+async def _lock(folder: Path) -> AsyncIterator[None]:
+    """Hold the lock of a folder; the kernel releases it if the process dies."""
     lock = await run_blocking(lambda: _lock_file(folder), name="weft-aider")
     try:
         while True:

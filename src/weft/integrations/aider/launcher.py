@@ -1,16 +1,15 @@
-"""Starts aider as it is installed, and holds it to what weft allows. Run by aider's own Python, not imported.
+"""Starts the installed aider with weft's restrictions. Run by aider's own Python, not imported.
 
-`python launcher.py LEASH ARGUMENT...`; LEASH is a JSON file of
-`weft.integrations.aider.command_line`. Held are aider's own
-writes, and which programs it starts: a model that reads a malicious file may answer with an edit of
-`../../.bashrc` or of a git hook, and `--yes-always` says yes to that too. Configuration that lies in the
-repository (`.aider.conf.yml`, `.env`) could name commands to run, or another server for the key: it is not
-read.
+`python launcher.py RESTRICTIONS ARGUMENT...`; RESTRICTIONS is a JSON file of
+`weft.integrations.aider.command_line.Restrictions`. They limit aider's own writes and the executables that it
+starts: a model that reads a malicious file may respond with an edit of `../../.bashrc` or of a git hook, and
+`--yes-always` accepts that too. Configuration files in the repository (`.aider.conf.yml`, `.env`) are not
+read, because they could name commands to run, or another server for the key.
 """
 
 import sys
 
-sys.path.pop(0)  # the folder of this file: its neighbours are no modules of aider's
+sys.path.pop(0)  # the folder of this file, which must not shadow aider's modules
 
 import json
 import os
@@ -28,27 +27,27 @@ PATHS_OF = {
     "os.symlink": (1,),
     "os.truncate": (0,),
 }
-"""Audit events of changes to files, and which of their arguments are paths."""
+"""Audit events of file changes, and the indexes of their path arguments."""
 
 STARTS = frozenset({"os.exec", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"})
-"""Audit events of programs that are started other than by `subprocess`."""
+"""Audit events of executables that are started other than by `subprocess`."""
 
-HELD = ("InputOutput", "get_parser", "load_dotenv_files", "main", "setup_git")
-"""What this file uses of `aider.main`."""
+USED_NAMES = ("InputOutput", "get_parser", "load_dotenv_files", "main", "setup_git")
+"""The names of `aider.main` that this file uses."""
 
 SQLITE = b"SQLite format 3\0"
 OWN = ".aider"
-"""How the names of aider's own files begin: among them is a database that it makes anew if it is damaged."""
+"""Prefix of aider's own files; one of them is a database that aider recreates if it is damaged."""
 
 
 class Guard:
-    """Asked at every audit event; raises PermissionError at what is not allowed."""
+    """Audit hook that raises PermissionError for actions that are not allowed."""
 
-    def __init__(self, leash: "dict[str, Any]") -> None:
-        self.folders = tuple(os.path.realpath(folder) for folder in leash["writable"])
-        self.closed = frozenset(leash["closed_folders"])
-        self.kept = frozenset(leash["kept_files"])
-        self.programs = frozenset(leash["programs"])
+    def __init__(self, restrictions: "dict[str, Any]") -> None:
+        self.folders = tuple(os.path.realpath(folder) for folder in restrictions["writable"])
+        self.closed = frozenset(restrictions["closed_folders"])
+        self.kept = frozenset(restrictions["kept_files"])
+        self.programs = frozenset(restrictions["programs"])
 
     def __call__(self, event: str, arguments: "tuple[Any, ...]") -> None:
         if event == "open":
@@ -61,7 +60,7 @@ class Guard:
         elif event == "subprocess.Popen":
             self.check_program(arguments[0])
         elif event in STARTS:
-            raise PermissionError(f"weft does not let aider start programs ({event})")
+            raise PermissionError(f"weft does not let aider start executables ({event})")
 
     def check_program(self, executable: Any) -> None:
         name = os.fsdecode(executable).rpartition(os.sep)[2]
@@ -69,26 +68,26 @@ class Guard:
             raise PermissionError(f"weft does not let aider start '{name}'")
 
     def check_path(self, path: Any) -> None:
-        place = os.path.realpath(os.fsdecode(path))
-        if place.startswith("/dev/"):
+        real_path = os.path.realpath(os.fsdecode(path))
+        if real_path.startswith("/dev/"):
             return
-        folder = next((folder for folder in self.folders if is_inside(place, folder)), None)
+        folder = next((folder for folder in self.folders if is_inside(real_path, folder)), None)
         if folder is None:
-            raise PermissionError(f"weft does not let aider write outside of its folders: {place}")
-        names = place[len(folder) :].casefold().split("/")
+            raise PermissionError(f"weft does not let aider write outside of its folders: {real_path}")
+        names = real_path[len(folder) :].casefold().split("/")
         if not self.closed.isdisjoint(names) or names[-1] in self.kept:
-            raise PermissionError(f"weft does not let aider write {place}")
-        if not any(name.startswith(OWN) for name in names) and belongs_to_database(place):
-            raise PermissionError(f"weft does not let aider write a database: {place}")
+            raise PermissionError(f"weft does not let aider write {real_path}")
+        if not any(name.startswith(OWN) for name in names) and is_database_file(real_path):
+            raise PermissionError(f"weft does not let aider write a database: {real_path}")
 
 
-def belongs_to_database(place: str) -> bool:
-    """Whether a file is a SQLite database or lies beside one: weft's store and index may lie anywhere."""
+def is_database_file(path: str) -> bool:
+    """Return True for a SQLite database or its journal, because weft's store and index may be anywhere."""
     for suffix in ("", "-wal", "-shm", "-journal"):
-        database = place[: len(place) - len(suffix)]
-        if place.casefold().endswith(suffix) and os.path.isfile(database):  # noqa: PTH113 - as below
+        database = path[: len(path) - len(suffix)]
+        if path.casefold().endswith(suffix) and os.path.isfile(database):  # noqa: PTH113 - as below
             try:
-                with open(database, "rb") as file:  # noqa: PTH123 - nothing is imported that need not be
+                with open(database, "rb") as file:  # noqa: PTH123 - avoids the import of pathlib
                     if file.read(len(SQLITE)) == SQLITE:
                         return True
             except OSError:
@@ -96,25 +95,25 @@ def belongs_to_database(place: str) -> bool:
     return False
 
 
-def is_inside(place: str, folder: str) -> bool:
-    """Whether a resolved path is a folder, or in it."""
-    return place == folder or place.startswith(folder.rstrip(os.sep) + os.sep)
+def is_inside(path: str, folder: str) -> bool:
+    """Return True if a resolved path is the folder or inside it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def ignore_configuration(program: Any) -> None:
-    """Have aider read no configuration, and set up nothing in a repository."""
+    """Keep aider from reading configuration files and from configuring the repository."""
     get_parser = program.get_parser
     program.get_parser = lambda files, git_root: get_parser([], git_root)
     program.load_dotenv_files = lambda *_: []
     program.setup_git = lambda git_root, io: git_root  # it would write a made-up name into .git/config
 
 
-def begin_with(program: Any, text: str) -> None:
-    """Put a text into the first input line: the person reads it, changes it, and sends it."""
-    made = program.InputOutput
+def set_first_input(program: Any, text: str) -> None:
+    """Put a text into the first input line, for the person to edit and send."""
+    make_io = program.InputOutput
 
     def with_text(*args: Any, **kwargs: Any) -> Any:
-        io = made(*args, **kwargs)
+        io = make_io(*args, **kwargs)
         io.placeholder = text
         return io
 
@@ -122,20 +121,20 @@ def begin_with(program: Any, text: str) -> None:
 
 
 def run() -> None:
-    """Run aider on its leash."""
-    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 - nothing is imported that need not be
-        leash = json.load(file)
+    """Run aider with its restrictions."""
+    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 - avoids the import of pathlib
+        restrictions = json.load(file)
     sys.argv[:2] = ["aider"]
     from aider import main as program
 
-    missing = [name for name in HELD if not hasattr(program, name)]
+    missing = [name for name in USED_NAMES if not hasattr(program, name)]
     if missing:
-        sys.exit(f"weft cannot hold this version of aider: its main has no {', '.join(missing)}")
+        sys.exit(f"weft cannot restrict this version of aider: aider.main has no {', '.join(missing)}")
     ignore_configuration(program)
-    if leash["first_input"]:
-        begin_with(program, leash["first_input"])
-    if leash["is_confined"]:
-        sys.addaudithook(Guard(leash))
+    if restrictions["first_input"]:
+        set_first_input(program, restrictions["first_input"])
+    if restrictions["is_confined"]:
+        sys.addaudithook(Guard(restrictions))
     sys.exit(program.main())
 
 

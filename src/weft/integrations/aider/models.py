@@ -1,4 +1,4 @@
-"""weft's models as aider reaches them: the same names, keys and addresses."""
+"""Makes weft's models available to aider, with the same names, keys and addresses."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from weft.llm.local.models import Fetch
 
 _PREFIXES = {"openai": "openai", "anthropic": "anthropic", "google": "gemini"}
-"""What names of models begin with, by the protocol that is spoken."""
+"""Prefixes of aider's model names, by protocol."""
 
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 _ADDRESSES = {"openai": "OPENAI_API_BASE", "anthropic": "ANTHROPIC_API_BASE", "google": "GEMINI_API_BASE"}
 
 _NO_KEY = "none"
-"""For a server that asks for none: aider's client wants something to send."""
+"""Placeholder for servers without keys, because aider's client requires one."""
 
 _MILLION = 1_000_000
 
 
 class AiderModels:
-    """Finds models by the names that tasks use."""
+    """Finds models for aider by the names that tasks use."""
 
     def __init__(
         self, settings: ModelsSettings, environment: Mapping[str, str], fetch: "Fetch | None" = None
     ) -> None:
-        """`fetch` brings an embedded model that is needed and not here."""
+        """Create the registry. `fetch` downloads missing embedded models."""
         default = settings.default or environment.get("WEFT_MODEL", "").strip() or None
         self._settings = structs.replace(settings, default=default)
         self._environment = environment
@@ -45,23 +45,23 @@ class AiderModels:
 
     @asynccontextmanager
     async def opened(self, model: str | None, provider: str | None = None) -> AsyncIterator[AiderModel]:
-        """The model of that name, which can be reached as long as the block. Raises ModelError."""
+        """Yield the model, which aider can use during the `with` block. Raises ModelError."""
         name = resolved(model, self._settings, provider)
         if name.provider != LOCAL:
-            yield self._of_provider(name)
+            yield self._provider_model(name)
             return
-        # Imported here: an extra, and slow.
+        # Imported here: it is slow, and needs an extra.
         from weft.llm.local.models import EmbeddedModels
 
         models = EmbeddedModels(fetch=self._fetch)
         try:
             found = await models.find(str(name))
             async with found.listen() as (url, key):
-                yield _embedded(found.id, url, key, found.features.context_window)
+                yield _embedded_model(found.id, url, key, found.features.context_window)
         finally:
             await models.close()
 
-    def _of_provider(self, name: ModelName) -> AiderModel:
+    def _provider_model(self, name: ModelName) -> AiderModel:
         access = access_to(name.provider, self._settings, self._environment, needs_client=False)
         parameters = self._settings.settings.get(str(name), ModelParameters())
         return AiderModel(
@@ -75,37 +75,37 @@ class AiderModels:
         )
 
 
-def _embedded(model_id: str, url: str, key: str, window: int | None) -> AiderModel:
+def _embedded_model(model_id: str, url: str, key: str, window: int | None) -> AiderModel:
     return AiderModel(
         id=model_id,
         name=f"openai/{model_id.removeprefix(f'{LOCAL}:')}",
         key=ApiKey(key),
         key_variable=_KEYS["openai"],
         variables={_ADDRESSES["openai"]: url},
-        metadata=_facts("openai", window, None, None),
+        metadata=_litellm_metadata("openai", window, None, None),
         is_free=True,
     )
 
 
 def _metadata(access: Access, model: str, parameters: ModelParameters) -> JsonObject:
-    """What is known of a model without asking anybody."""
+    """Return the context window and prices that are known without a network request."""
     prices = [parameters.input_price, parameters.output_price]
     window = parameters.context_window
     if find_spec("genai_prices") is not None:
         known = Prices(access, model, parameters)
         window = known.context_window
         prices = [known.price(Usage(input_tokens=_MILLION)), known.price(Usage(output_tokens=_MILLION))]
-    return _facts(_PREFIXES[access.kind], window, *prices)
+    return _litellm_metadata(_PREFIXES[access.kind], window, *prices)
 
 
-def _facts(
+def _litellm_metadata(
     provider: str, window: int | None, input_price: float | None, output_price: float | None
 ) -> JsonObject:
-    """In the words of aider's price list; prices are per million tokens."""
-    facts: JsonObject = {"litellm_provider": provider, "mode": "chat"}
+    """Return the metadata in the format of aider's model list; the given prices are per million tokens."""
+    metadata: JsonObject = {"litellm_provider": provider, "mode": "chat"}
     if window is not None:
-        facts["max_input_tokens"] = window
+        metadata["max_input_tokens"] = window
     if input_price is not None and output_price is not None:
-        facts["input_cost_per_token"] = input_price / _MILLION
-        facts["output_cost_per_token"] = output_price / _MILLION
-    return facts
+        metadata["input_cost_per_token"] = input_price / _MILLION
+        metadata["output_cost_per_token"] = output_price / _MILLION
+    return metadata

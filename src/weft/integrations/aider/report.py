@@ -1,4 +1,4 @@
-"""What a run of aider leaves behind: its result, with the transcript and what it took."""
+"""The result of an aider run: changes, usage and transcript."""
 
 import time
 from pathlib import Path
@@ -29,7 +29,7 @@ class _Event(Struct):
 def result_of(
     mode: Mode, request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
 ) -> AiderResult:
-    """The result of a run that has ended; it was `started` at that time of the monotonic clock."""
+    """Return the result of a finished run; `started` is its start on the monotonic clock."""
     return AiderResult(
         mode=mode,
         model=request.model.id,
@@ -45,23 +45,23 @@ def result_of(
 
 
 def usage_of(log: Path, model: AiderModel) -> AiderUsage:
-    """What the messages took. From aider's log of events, which is exact; what it prints is rounded."""
+    """Sum the usage in aider's event log, which is exact; the printed figures are rounded."""
     sent = [
         msgspec.json.decode(event.properties, type=_Sent)
         for event in _events(log)
         if event.event == "message_send"
     ]
-    cost = sum(one.cost for one in sent)
+    cost = sum(message.cost for message in sent)
     return AiderUsage(
-        input_tokens=sum(one.prompt_tokens for one in sent),
-        output_tokens=sum(one.completion_tokens for one in sent),
+        input_tokens=sum(message.prompt_tokens for message in sent),
+        output_tokens=sum(message.completion_tokens for message in sent),
         cost=cost if cost > 0 or model.is_free else None,
         answers=len(sent),
     )
 
 
 def transcript_of(history: Path) -> str:
-    """The conversation as aider keeps it, in Markdown; without secrets."""
+    """Return aider's transcript in Markdown, redacted and truncated; empty if there is no transcript."""
     try:
         text = history.read_text("utf-8", "replace")
     except OSError:
@@ -78,6 +78,6 @@ def _events(log: Path) -> list[_Event]:
     for line in lines:
         try:
             events.append(msgspec.json.decode(line, type=_Event))
-        except msgspec.DecodeError:  # the last line of one that was killed may be half
+        except msgspec.DecodeError:  # a killed process may leave an incomplete last line
             continue
     return events

@@ -1,4 +1,4 @@
-"""The inputs and the result of the executor `aider`."""
+"""Inputs, request and result of the executor `aider`."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,47 +15,44 @@ Mode = Literal["automatic", "interactive"]
 
 
 class AiderInputs(Inputs, frozen=True, kw_only=True):
-    prompt: Annotated[str, Meta(min_length=1, description="What is to be done.")]
+    prompt: Annotated[str, Meta(min_length=1, description="The instruction for aider.")]
     files: Annotated[
         tuple[str, ...], Meta(description="Files to edit, relative to the folder; inside the roots.")
     ] = ()
-    mode: Annotated[Mode, Meta(description="`interactive` hands the terminal to a person; needs one.")] = (
-        "automatic"
-    )
+    mode: Annotated[Mode, Meta(description="`interactive` needs a terminal and a person.")] = "automatic"
     model: Annotated[str, Meta(description="An alias or provider:model; default: the project's.")] | None = (
         None
     )
-    provider: Annotated[str, Meta(description="Instead of the provider of the model's name.")] | None = None
+    provider: Annotated[str, Meta(description="Replaces the provider in the model's name.")] | None = None
     folder: Annotated[str, Meta(description="Where to run, inside the roots; default: the first root.")] = "."
     auto_commits: (
-        Annotated[bool, Meta(description="Whether it commits, in a git repository; default: the settings'.")]
-        | None
+        Annotated[bool, Meta(description="Whether aider commits to git; default: from the settings.")] | None
     ) = None
     edit_format: (
         Annotated[str, Meta(pattern=EDIT_FORMAT, description="How the model writes edits: diff, whole ...")]
         | None
     ) = None
-    timeout_seconds: Annotated[float, Meta(gt=0, description="When to call it off.")] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, description="Time limit of the run.")] | None = None
 
 
 class AiderModel(Struct, frozen=True, kw_only=True):
-    """A model as aider reaches it. The key is in its environment, never on its command line."""
+    """A model as aider uses it. The key is passed in the environment, never on the command line."""
 
     id: str
-    """`provider:model`, as weft calls it."""
+    """The name in weft: `provider:model`."""
     name: str
-    """`openai/gpt-4o`, as aider calls it."""
+    """The name in aider, such as `openai/gpt-4o`."""
     key: ApiKey
     key_variable: str
     variables: dict[str, str] = field(default_factory=dict)
-    """Further variables: where the provider is."""
+    """Further environment variables: the address of the provider."""
     metadata: JsonObject = field(default_factory=dict)
-    """Its window and prices. With it aider does not look for them on the network."""
+    """Context window and prices, so that aider does not download them."""
     is_free: bool = False
-    """Whether it is known to cost nothing; else a cost of 0 means that the price is not known."""
+    """Whether the model is known to be free; otherwise a cost of 0 means that the price is unknown."""
 
     def environment(self) -> dict[str, str]:
-        """What aider's process gets, the key too."""
+        """Return the environment variables for aider, with the key."""
         return {**self.variables, self.key_variable: self.key.reveal()}
 
 
@@ -64,13 +61,13 @@ class AiderRequest(Struct, frozen=True, kw_only=True):
 
     prompt: str
     files: tuple[Path, ...] = ()
-    """What it may edit at once, absolute and inside the roots; it may ask for other files of the folder."""
+    """Files that aider may edit from the start: absolute, inside the roots. It may ask for further files."""
     folder: Path
-    """Where it runs."""
+    """The working directory."""
     roots: tuple[Path, ...]
-    """The folders that it may write in."""
+    """The folders that aider may write in."""
     kept_files: tuple[str, ...] = ()
-    """Names of files that it never writes, beside those that nobody does."""
+    """Names of further files that aider may not write."""
     model: AiderModel
     auto_commits: bool = True
     edit_format: str | None = None
@@ -79,33 +76,33 @@ class AiderRequest(Struct, frozen=True, kw_only=True):
 
 
 class AiderUsage(Struct, frozen=True, kw_only=True):
-    """What the conversation took, as aider counts it: messages for commits are not in it."""
+    """Usage of the conversation as counted by aider, without the requests for commit messages."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """US dollars; None: the price is not known."""
+    """In US dollars; None if the price is unknown."""
     answers: int = 0
-    """How often the model answered."""
+    """Number of responses of the model."""
 
 
 class AiderResult(Struct, frozen=True, kw_only=True):
-    """What a run of aider changed, and what it took."""
+    """Changes, usage and transcript of an aider run."""
 
     mode: Mode
     model: str
     diff: str
     edited_files: tuple[str, ...]
     commit: str | None
-    """The hash of the last commit that was made; None: none was."""
+    """Hash of the last commit that aider made; None without a commit."""
     commits: tuple[str, ...]
     usage: AiderUsage
     transcript: str
     exit_code: int | None
-    """None: it was stopped because it took too long."""
+    """None if the run timed out."""
     duration_seconds: float
 
     def as_json(self) -> JsonObject:
-        """The result as records and programs have it: with lists, no tuples."""
+        """Return the result as JSON values, with lists instead of tuples."""
         plain: JsonObject = msgspec.json.decode(msgspec.json.encode(self))
         return plain

@@ -1,4 +1,4 @@
-"""Run aider without a terminal, one at a time per work tree."""
+"""Runs aider, one process at a time per work tree."""
 
 import asyncio
 import contextlib
@@ -16,64 +16,70 @@ from weft.config.sections import CommandSettings, ExecutorSettings
 from weft.errors import MissingExtra, RequestError
 from weft.executors.command import environment_for
 from weft.executors.protocol import ExecutionFailed, Work
-from weft.integrations.aider.changes import GitFailed, GitLook, WorktreeSnapshot, first_look, repository_of
-from weft.integrations.aider.command_line import Scratch, argv_of, automatic_leash, variables_of
+from weft.integrations.aider.changes import (
+    GitFailed,
+    GitSnapshot,
+    WorktreeSnapshot,
+    repository_of,
+    take_snapshot,
+)
+from weft.integrations.aider.command_line import Scratch, argv_of, automatic_restrictions, variables_of
 from weft.integrations.aider.install import AiderProgram, Say, ready_aider
 from weft.integrations.aider.models import AiderModels
 from weft.integrations.aider.report import result_of
 from weft.integrations.aider.request import AiderInputs, AiderModel, AiderRequest, AiderResult
-from weft.integrations.aider.terminal import run_interactive, terminal_of_person
+from weft.integrations.aider.terminal import require_terminal, run_interactive
 from weft.llm.errors import ModelError
 from weft.process.group import ProcessGroup
 from weft.secrets.truncation import cut
 from weft.tools.roots import Roots
 
-LOOK_SECONDS = 0.1
-"""How often somebody who waits for a work tree looks whether it is free."""
+LOCK_POLL_SECONDS = 0.1
+"""How often a waiting run checks whether the work tree is free."""
 
 
 @asynccontextmanager
-async def sole_use(folder: Path) -> AsyncIterator[None]:
-    """Hold a work tree, or a folder that is in none, for the block; others wait, in other processes too.
+async def lock_worktree(folder: Path) -> AsyncIterator[None]:
+    """Hold a work tree or folder exclusively during the `with` block, also against other processes.
 
-    The lock is on the folder itself: no file is left behind, and the kernel lets go of it when we die.
+    The lock is on the folder itself, so no file is left behind; the kernel releases it if the process dies.
     """
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        while not _is_ours(held):  # noqa: ASYNC110 - another process may hold it, and tells nobody
-            await asyncio.sleep(LOOK_SECONDS)
+        while not _try_lock(descriptor):  # noqa: ASYNC110 - the holder may be another process
+            await asyncio.sleep(LOCK_POLL_SECONDS)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
-def _is_ours(held: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # A file system that has no such locks must not keep anybody from working.
+        # On a file system without such locks, work without one.
         return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)
     return True
 
 
 MAX_OUTPUT_BYTES = 100_000
-"""Of what it prints; the transcript has all that matters of it."""
+"""Captured output; the transcript has everything important."""
 
-MAX_SAID_LINES = 8
+MAX_OUTPUT_LINES = 8
 
 
 async def run_automatic(
     request: AiderRequest,
     program: AiderProgram,
     scratch: Scratch,
-    look: WorktreeSnapshot,
+    snapshot: WorktreeSnapshot,
     *,
     is_git: bool,
     commands: CommandSettings,
     work: Work,
 ) -> AiderResult:
-    """What aider did; raises ExecutionFailed with it when the model did not answer, or it took too long."""
-    scratch.fill(request, automatic_leash(request.roots, scratch.folder, request.kept_files))
+    """Run aider and return its result; raises ExecutionFailed, with the result in its details."""
+    scratch.fill(request, automatic_restrictions(request.roots, scratch.folder, request.kept_files))
     argv = argv_of(program, request, scratch, is_git=is_git)
     started = time.monotonic()
     group = _start(argv, request, scratch, commands, work)
@@ -84,7 +90,7 @@ async def run_automatic(
                 code = await group.wait()
     finally:
         await group.end(commands.grace_seconds)
-    changed = await run_blocking(look.changed, name="weft-aider")
+    changed = await run_blocking(snapshot.changed, name="weft-aider")
     result = result_of("automatic", request, scratch, changed, code, started)
     _check(result, request, group)
     return result
@@ -97,7 +103,7 @@ def _start(
         return ProcessGroup.start(
             argv,
             executable=argv[0],
-            # Not the command executor's rules for LD_*: a task does not choose these variables.
+            # Without the command executor's rules for LD_*, because a task does not choose these variables.
             env=environment_for(work, variables_of(request, scratch), CommandSettings()),
             cwd=str(request.folder),
             stdin=None,
@@ -108,31 +114,31 @@ def _start(
 
 
 def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> None:
-    """Raise ExecutionFailed if aider did not come to its end; it exits with 0 when its model fails, too."""
-    said = _last_lines(group.stderr.last_text or group.stdout.last_text)
+    """Raise ExecutionFailed if aider failed; it also exits with 0 if its model fails."""
+    output = _last_lines(group.stderr.last_text or group.stdout.last_text)
     if result.exit_code is None:
         message = f"aider did not end within {request.timeout_seconds:g} s"
     elif result.exit_code != 0:
-        message = f"aider exited with code {result.exit_code}: {said}"
+        message = f"aider exited with code {result.exit_code}: {output}"
     elif result.usage.answers == 0:
-        message = f"the model did not answer aider: {said}"
+        message = f"aider got no response from the model: {output}"
     else:
         return
     raise ExecutionFailed(message, details=result.as_json())
 
 
 def _last_lines(text: str) -> str:
-    """Where a program says what went wrong: of a traceback the end, of a token limit all that was counted."""
+    """Return the last lines of an output: the end of a traceback, or the whole report of a token limit."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return cut("\n".join(lines[-MAX_SAID_LINES:]), 1000)
+    return cut("\n".join(lines[-MAX_OUTPUT_LINES:]), 1000)
 
 
 NAME = "aider"
-"""As a list of allowed programs has it."""
+"""The name of aider in the list of allowed executables."""
 
 
 class AiderRunner:
-    """Runs aider in the folders of a project, with its models; each run in a process group of its own."""
+    """Runs aider in the folders of a project, with its models; each run in a separate process group."""
 
     def __init__(
         self,
@@ -144,7 +150,7 @@ class AiderRunner:
         environment: Mapping[str, str] = os.environ,
         kept_files: Collection[str] = (),
     ) -> None:
-        """`say` tells a person that aider is being installed; `kept_files` are never written."""
+        """Create the runner. `say` reports the installation of aider; `kept_files` are never written."""
         self._settings = settings
         self._roots = Roots(roots, kept_files=kept_files)
         self._kept_files = tuple(kept_files)
@@ -153,11 +159,11 @@ class AiderRunner:
         self._environment = environment
 
     async def run(self, inputs: AiderInputs, work: Work) -> AiderResult:
-        """What aider did; raises ExecutionFailed."""
+        """Run aider and return its result; raises ExecutionFailed."""
         if inputs.mode == "interactive":
-            terminal_of_person()  # before anything is installed or loaded
+            require_terminal()  # before anything is installed or loaded
         self._check_allowed()
-        folder, files = self._places(inputs)
+        folder, files = self._resolve_paths(inputs)
         async with AsyncExitStack() as stack:
             program = await ready_aider(self._settings.aider, self._environment, self._say)
             try:
@@ -167,23 +173,25 @@ class AiderRunner:
             scratch = Scratch(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-aider-"))))
             request = self._request(inputs, folder, files, model)
             tree = await run_blocking(lambda: repository_of(folder), name="weft-aider")
-            await stack.enter_async_context(sole_use(tree or folder))
+            await stack.enter_async_context(lock_worktree(tree or folder))
             try:
-                look = await run_blocking(
-                    lambda: first_look(folder, files, scratch.folder), name="weft-aider"
+                snapshot = await run_blocking(
+                    lambda: take_snapshot(folder, files, scratch.folder), name="weft-aider"
                 )
-                is_git = isinstance(look, GitLook)
+                is_git = isinstance(snapshot, GitSnapshot)
                 if inputs.mode == "interactive":
-                    return await run_interactive(request, program, scratch, look, is_git=is_git, work=work)
+                    return await run_interactive(
+                        request, program, scratch, snapshot, is_git=is_git, work=work
+                    )
                 commands = self._settings.command
                 return await run_automatic(
-                    request, program, scratch, look, is_git=is_git, commands=commands, work=work
+                    request, program, scratch, snapshot, is_git=is_git, commands=commands, work=work
                 )
             except GitFailed as error:
                 raise ExecutionFailed(f"the repository of {folder} cannot be read: {error}") from error
 
     def refusal_of(self, path: str) -> str | None:
-        """Why a file, relative to the first root, may not be edited; None: it may."""
+        """Return why a file, relative to the first root, may not be edited; None if it may."""
         try:
             self._roots.place(path)
         except RequestError as error:
@@ -191,21 +199,21 @@ class AiderRunner:
         return None
 
     def _check_allowed(self) -> None:
-        """A list of allowed programs holds for aider, too."""
+        """Raise ExecutionFailed if a list of allowed executables exists and does not contain aider."""
         allow = self._settings.command.allow
         if allow is not None and NAME not in allow:
             listed = ", ".join(allow) or "nothing"
             raise ExecutionFailed(
-                f"program 'aider' may not run; [executors.command] allow in weft.toml has {listed}",
+                f"executable 'aider' may not run; [executors.command] allow in weft.toml has {listed}",
                 is_permanent=True,
             )
 
-    def _places(self, inputs: AiderInputs) -> tuple[Path, tuple[Path, ...]]:
-        """The folder and the files, absolute; fails for good when one of them is not inside the roots."""
+    def _resolve_paths(self, inputs: AiderInputs) -> tuple[Path, tuple[Path, ...]]:
+        """Return folder and files as absolute paths; a permanent failure if one is outside the roots."""
         try:
             folder = self._roots.place(inputs.folder)
             if not folder.is_dir():
-                raise ExecutionFailed(f"there is no folder '{inputs.folder}'", is_permanent=True)
+                raise ExecutionFailed(f"folder '{inputs.folder}' does not exist", is_permanent=True)
             files = [
                 self._roots.place(file if file.startswith("/") else f"{folder}/{file}")
                 for file in dict.fromkeys(inputs.files)

@@ -1,4 +1,4 @@
-"""aider with a person: the terminal is handed over, and taken back in a sane state."""
+"""Interactive aider sessions: hands the terminal to aider and restores it afterwards."""
 
 import asyncio
 import contextlib
@@ -18,34 +18,39 @@ from weft.config.sections import CommandSettings
 from weft.executors.command import environment_for
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.integrations.aider.changes import WorktreeSnapshot
-from weft.integrations.aider.command_line import Scratch, interactive_argv_of, interactive_leash, variables_of
+from weft.integrations.aider.command_line import (
+    Scratch,
+    interactive_argv_of,
+    interactive_restrictions,
+    variables_of,
+)
 from weft.integrations.aider.install import AiderProgram
 from weft.integrations.aider.report import result_of
 from weft.integrations.aider.request import AiderRequest, AiderResult
 from weft.process.watchdog import watchdog
 
 SANE = b"\x1b[0m\x1b[?25h\x1b[?2004l"
-"""Colours off, the cursor shown, pasted text as it is: what a program that was killed may have left on."""
+"""Resets colours, shows the cursor and ends bracketed paste, which a killed process may have left on."""
 
 END_SECONDS = 2.0
-"""How long it may take to end once it is asked to, and again once it is made to."""
+"""How long to wait after SIGTERM, and again after SIGKILL."""
 
 _terminal_lock = threading.Lock()
-"""There is one terminal: two sessions at a time would read each other's keys."""
+"""Only one session may use the terminal, because two would read each other's keys."""
 
 
 async def run_interactive(
     request: AiderRequest,
     program: AiderProgram,
     scratch: Scratch,
-    look: WorktreeSnapshot,
+    snapshot: WorktreeSnapshot,
     *,
     is_git: bool,
     work: Work,
 ) -> AiderResult:
-    """What was done in the session; raises ExecutionFailed when it broke off, or there is no terminal."""
-    terminal = terminal_of_person()
-    scratch.fill(request, interactive_leash(request.prompt))
+    """Run a session with a person and return its result; raises ExecutionFailed."""
+    terminal = require_terminal()
+    scratch.fill(request, interactive_restrictions(request.prompt))
     started = time.monotonic()
     environment = environment_for(work, variables_of(request, scratch, has_terminal=True), CommandSettings())
     session = Session(
@@ -58,30 +63,30 @@ async def run_interactive(
                 code = await run_blocking(session.run, name="weft-aider")
     finally:
         await run_blocking(session.end, name="weft-aider")
-    changed = await run_blocking(look.changed, name="weft-aider")
+    changed = await run_blocking(snapshot.changed, name="weft-aider")
     result = result_of("interactive", request, scratch, changed, code, started)
     if code is None:
-        message = f"the session with aider did not end within {request.timeout_seconds:g} s"
+        message = f"the aider session did not end within {request.timeout_seconds:g} s"
         raise ExecutionFailed(message, details=result.as_json())
     if code != 0:
         raise ExecutionFailed(f"aider exited with code {code}", details=result.as_json())
     return result
 
 
-def terminal_of_person() -> int:
-    """The descriptor of the terminal that a person is at; fails the task for good where there is none."""
+def require_terminal() -> int:
+    """Return the descriptor of the terminal; raises a permanent ExecutionFailed if there is no terminal."""
     streams = (sys.stdin, sys.stdout)
     if any(stream is None or not stream.isatty() for stream in streams):
         raise ExecutionFailed(
-            "an interactive aider needs a terminal, and there is none here: standard input and output must "
-            "be one (use aider_automatic where nobody is)",
+            "an interactive aider needs a terminal: standard input and output must be a terminal "
+            "(use aider_automatic without one)",
             is_permanent=True,
         )
     return sys.stdin.fileno()
 
 
 class Session:
-    """A program that has the terminal. `run` blocks; `end` may be called from another thread."""
+    """A process that has the terminal. `run` blocks; `end` may be called from another thread."""
 
     def __init__(
         self, argv: list[str], environment: dict[str, str], request: AiderRequest, terminal: int
@@ -92,13 +97,13 @@ class Session:
         self._terminal = terminal
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._is_called_off = False
+        self._is_cancelled = False
         self._is_over = threading.Event()
 
     def run(self) -> int:
-        """The exit code, when the program has ended and the terminal is ours again."""
+        """Run the process to its end, restore the terminal and return the exit code."""
         if not _terminal_lock.acquire(blocking=False):
-            raise ExecutionFailed("another interactive aider has the terminal")
+            raise ExecutionFailed("another interactive aider is using the terminal")
         try:
             with Handover(self._terminal) as handover:
                 process = self._start()
@@ -115,9 +120,9 @@ class Session:
             self._is_over.set()
 
     def end(self) -> None:
-        """End the program if it still runs, politely and then by force; the terminal is ours again then."""
+        """End the process if it still runs, with SIGTERM and then SIGKILL, and wait for `run` to end."""
         with self._lock:
-            self._is_called_off = True
+            self._is_cancelled = True
             process = self._process
         if process is None:
             return
@@ -125,13 +130,13 @@ class Session:
             if self._is_over.is_set():
                 return
             _signal(process.pid, number)
-            _signal(process.pid, signal.SIGCONT)  # one that is stopped gets its signal when it goes on
+            _signal(process.pid, signal.SIGCONT)  # a stopped process handles signals only when it continues
             self._is_over.wait(END_SECONDS)
 
     def _start(self) -> "subprocess.Popen[bytes]":
         with self._lock:
-            if self._is_called_off:
-                raise ExecutionFailed("the session was called off before it began")
+            if self._is_cancelled:
+                raise ExecutionFailed("the session was cancelled before it started")
             self._process = subprocess.Popen(
                 self._argv, env=self._environment, cwd=self._folder, process_group=0
             )
@@ -140,7 +145,7 @@ class Session:
 
 
 class Handover:
-    """Who has the terminal: on leaving the block weft does again, with the terminal's settings of before."""
+    """Context manager that gives the terminal back to weft on exit, with its earlier settings."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
@@ -149,13 +154,13 @@ class Handover:
 
     def __enter__(self) -> Self:
         self._settings = termios.tcgetattr(self._terminal)
-        # Nobody has it in the foreground where it is a terminal, but not the one of this session.
+        # Fails if it is a terminal, but not the controlling terminal of this session.
         with contextlib.suppress(OSError):
             self._own_group = os.tcgetpgrp(self._terminal)
         return self
 
     def give_to(self, group: int) -> None:
-        """Let a process group read the terminal, and get its Ctrl-C; it goes on if it has tried too early."""
+        """Make a process group the foreground group; continue it if it was stopped for reading too early."""
         if self._own_group is not None:
             with _unstopped():
                 os.tcsetpgrp(self._terminal, group)
@@ -173,7 +178,7 @@ class Handover:
 
 @contextlib.contextmanager
 def _unstopped() -> Iterator[None]:
-    """Use the terminal from the background: SIGTTOU would stop this process."""
+    """Block SIGTTOU, which would stop this process when it uses the terminal from the background."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
         yield
@@ -182,14 +187,14 @@ def _unstopped() -> Iterator[None]:
 
 
 def _wait(process: "subprocess.Popen[bytes]", handover: Handover) -> int:
-    """The exit code. A program that Ctrl-Z has stopped goes on: there is no shell to take it up again."""
+    """Wait for the exit code. Continue a process stopped by Ctrl-Z, because no shell could resume it."""
     while hasattr(os, "waitid"):
         found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
         if found is None or found.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
             break
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # take note of it, or the next look finds it again
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # consume the event, or it is reported again
         handover.give_to(process.pid)
-    watchdog.release(process.pid)  # before it is reaped: its id is nobody's then
+    watchdog.release(process.pid)  # before it is reaped and its id can be reused
     return process.wait()
 
 

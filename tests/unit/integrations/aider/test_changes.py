@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 from tests.aider_projects import RIGHT, WRONG, a_repository, git
-from weft.integrations.aider.changes import FileLook, GitLook, first_look, repository_of
+from weft.integrations.aider.changes import FileSnapshot, GitSnapshot, repository_of, take_snapshot
 
 
-def look(root: Path, scratch: Path, *files: str) -> GitLook:
+def look(root: Path, scratch: Path, *files: str) -> GitSnapshot:
     scratch.mkdir()
-    found = first_look(root, [root / file for file in files], scratch)
-    assert isinstance(found, GitLook)
+    found = take_snapshot(root, [root / file for file in files], scratch)
+    assert isinstance(found, GitSnapshot)
     return found
 
 
@@ -101,13 +101,13 @@ def test_a_repository_without_a_commit_gets_its_first(tmp_path: Path) -> None:
 def test_without_a_repository_the_named_files_are_compared(tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text(WRONG)
     files = [tmp_path / "calc.py", tmp_path / "new.py", tmp_path / "same.py"]
-    before = first_look(tmp_path, files, tmp_path / "scratch")
+    before = take_snapshot(tmp_path, files, tmp_path / "scratch")
 
     (tmp_path / "calc.py").write_text(RIGHT.rstrip("\n"))
     (tmp_path / "new.py").write_text("x\n")
     changed = before.changed()
 
-    assert isinstance(before, FileLook)
+    assert isinstance(before, FileSnapshot)
     assert repository_of(tmp_path) is None
     assert changed.edited_files == ("calc.py", "new.py")
     assert "+    return a + b\n\\ No newline at end of file\n" in changed.diff

@@ -48,12 +48,12 @@ def test_the_setting_wins(tmp_path: Path) -> None:
 def test_one_whose_python_is_not_known_cannot_be_used(tmp_path: Path, text: str) -> None:
     place = script(tmp_path / "bin", text)
 
-    with pytest.raises(ExecutionFailed, match="its Python is not known"):
+    with pytest.raises(ExecutionFailed, match="its interpreter is unknown"):
         find_aider(ANY, {"PATH": str(place.parent)})
 
 
 def test_a_program_of_the_settings_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ExecutionFailed, match=r"\[executors.aider\] program: there is no program 'none'"):
+    with pytest.raises(ExecutionFailed, match=r"\[executors.aider\] program: executable 'none' not found"):
         find_aider(AiderSettings(program="none"), {"PATH": str(tmp_path)})
 
 

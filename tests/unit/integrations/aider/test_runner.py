@@ -237,7 +237,7 @@ async def test_one_whose_model_did_not_answer_has_failed(root: Path) -> None:
 
     error = await refusal(root, act)
 
-    assert error.message == "the model did not answer aider: no credit left"
+    assert error.message == "aider got no response from the model: no credit left"
 
 
 @pytest.mark.parametrize(
@@ -274,12 +274,12 @@ async def test_a_new_file_in_a_new_folder_may_be_named(root: Path) -> None:
 
 
 async def test_a_list_of_allowed_programs_holds_for_it(root: Path) -> None:
-    with pytest.raises(ExecutionFailed, match=r"program 'aider' may not run.*has git"):
+    with pytest.raises(ExecutionFailed, match=r"executable 'aider' may not run.*has git"):
         await runner(root, None, allow=("git",)).run(AiderInputs(prompt="x"), work_of())
 
 
 async def test_without_aider_the_failure_says_how_to_get_it(root: Path) -> None:
-    with pytest.raises(ExecutionFailed, match=r"aider is not here: install it") as caught:
+    with pytest.raises(ExecutionFailed, match=r"aider is not installed: install it") as caught:
         await runner(root, None, install=False).run(AiderInputs(prompt="x"), work_of())
 
     assert caught.value.is_permanent
