@@ -38,7 +38,7 @@ async def compare(size: int, rounds: int) -> tuple[float, float]:
         parameters = parameters_of(payload, held=None, is_json_mode=False, says_schema=False)
 
         def theirs() -> Awaitable[object]:
-            request: Awaitable[object] = model._asked.request(messages_of(payload), {}, parameters)  # noqa: SLF001
+            request: Awaitable[object] = model._client_model.request(messages_of(payload), {}, parameters)  # noqa: SLF001
             return request
 
         await model.request(payload)  # the first one opens the connection

@@ -185,7 +185,7 @@ def test_a_secret_that_is_not_set_fails_the_task_for_good(project: Path) -> None
     weft(project, "flow", "run", "-", stdin=json.dumps([task]), **{NAME: ""})
     (found,) = json.loads(weft(project, "tasks", "list", "--json").out)["tasks"]
 
-    assert found["error"] == f"secret '{NAME}' is not there: the environment variable {NAME} is not set"
+    assert found["error"] == f"secret '{NAME}' is missing: the environment variable {NAME} is not set"
 
 
 def test_a_reference_passes_the_schema_of_its_task_until_it_is_filled_in(project: Path) -> None:

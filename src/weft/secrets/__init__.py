@@ -1,4 +1,4 @@
-"""Values that nobody is to read in a log, an error, a record or an answer."""
+"""Secret values, and their redaction in logs, errors, records and responses."""
 
 from weft.secrets.references import (
     SecretNotAllowed,

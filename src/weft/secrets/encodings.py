@@ -1,4 +1,4 @@
-"""The forms in which a value can show: as it is, escaped, quoted, encoded."""
+"""The forms in which a secret can appear in a text: raw, escaped, quoted or encoded."""
 
 import base64
 import html
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 MIN_LINE_CHARACTERS = 16
-"""Lines of a value of several lines are secrets of their own from this length: a key file's, not its `}`."""
+"""Shortest line of a multi-line value that is also redacted alone, as in a key file."""
 
 _ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
 _PERCENT = re.compile(r"%[0-9A-F]{2}")
@@ -16,14 +16,14 @@ _NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
 _SHELL_SPECIAL = re.compile(r"([^A-Za-z0-9_./:=@%+,-])")
 
 _BASH_SPECIAL = re.compile(r"""(^[~#]|(?<=[:=])~|[ \t'"\\|&;()<>!{}*\[\]?^$`])""")
-"""What bash's `printf %q` writes a backslash before; some versions before commas, too."""
+"""Characters that bash's `printf %q` escapes with a backslash; some versions escape commas too."""
 
 _DROPPED = (0, 2, 3)
-"""Of base64 text at an offset of 0, 1, 2 bytes: how many characters depend on what comes before as well."""
+"""Number of base64 characters that depend on preceding bytes too, at an offset of 0, 1 and 2 bytes."""
 
 
 def literal_forms(value: str) -> set[str]:
-    """The value, and every way in which a text of JSON, HTML, a URL, Python or a shell would write it."""
+    """Return the value, and its forms in JSON, HTML, URLs, Python and shells."""
     forms = {value, *_json_forms(value), *_url_forms(value), *_html_forms(value), *_quoted_forms(value)}
     forms |= set(_nested_forms(value))
     for line in value.splitlines():
@@ -34,16 +34,16 @@ def literal_forms(value: str) -> set[str]:
 
 
 def encoded_forms(value: str) -> set[str]:
-    """The value in hexadecimal and base64, without the characters that depend on its neighbours."""
+    """Return the value in hexadecimal and base64, without the characters that depend on adjacent bytes."""
     raw = _bytes(value)
-    wide = value.encode("utf-16-le", "surrogatepass")  # as PowerShell has it
+    wide = value.encode("utf-16-le", "surrogatepass")  # the encoding of PowerShell
     return {raw.hex(), raw.hex().upper(), *_base64_forms(raw), *_base64_forms(wide)}
 
 
 def wrapped_pattern(form: str) -> str:
-    """A pattern for an encoded form that may be broken into lines, also where breaks are written `\\n`.
+    """Return a pattern for an encoded form with optional line breaks, raw or written as `\\n`.
 
-    One character more at each end, if it belongs to the encoding: it holds a few bits of the value.
+    It also matches one adjacent character of the encoding at each end, which holds a few bits of the value.
     """
     broken = r"(?:\s|\\r|\\n)*"
     return rf"[A-Za-z0-9+/_-]?{broken.join(map(re.escape, form))}[A-Za-z0-9+/_-]?=*"
@@ -62,11 +62,11 @@ def _json_forms(value: str) -> Iterator[str]:
 
 
 def _nested_forms(value: str) -> Iterator[str]:
-    """What is quoted, quoted again: JSON in JSON in JSON, JSON in what Python prints, links in links."""
+    """Yield forms that are quoted repeatedly: JSON in JSON in JSON, JSON in a Python repr, URLs in URLs."""
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield json.dumps(json.dumps(text)[1:-1])[1:-1]
         yield repr(text)[1:-1]
-        yield repr(f"'{text}")[2:-1]  # with both kinds of quotes in it, Python escapes one of them
+        yield repr(f"'{text}")[2:-1]  # Python escapes one kind of quotes if a text has both
         yield repr(f"'\"{text}")[4:-1]
         yield from _url_forms(text)
     yield repr(repr(value))[2:-2]

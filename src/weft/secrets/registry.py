@@ -1,4 +1,4 @@
-"""The registry of secret values, and texts and log records without them."""
+"""The registry of secret values, and the redaction of texts, JSON values and log records."""
 
 import logging
 import re
@@ -12,10 +12,10 @@ import msgspec
 from weft.errors import show_messages_through
 
 MIN_CHARACTERS = 6
-"""Shorter values are no secrets: they would be found everywhere, and cannot be kept anyway."""
+"""Shortest value that can be a secret; shorter ones would match in ordinary text."""
 
 MIN_CUT_CHARACTERS = 8
-"""How much of a secret at the very end or beginning of a text is taken for a secret that was cut."""
+"""Shortest part of a secret, at the beginning or end of a text, that is redacted as a truncated secret."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -28,7 +28,7 @@ class _Form(msgspec.Struct, frozen=True):
     mark: str
     is_encoded: bool
 
-    def replaced(self, text: str) -> str:
+    def replace_in(self, text: str) -> str:
         if self.is_encoded:
             from weft.secrets.encodings import wrapped_pattern
 
@@ -37,27 +37,27 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The secret values of a process. Registering is rare; reading takes no lock."""
+    """The secret values of a process. Registration is rare and locked; redaction takes no lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}
         self._forms: tuple[_Form, ...] = ()
-        """The longest first, so that a secret which contains another one is replaced as a whole."""
+        """Longest first, so that a secret that contains another one is replaced as a whole."""
         self._by_first: dict[str, list[str]] = {}
         """The forms by their first character."""
         self._marks: dict[str, str] = {}
-        """What stands in the place of each value."""
+        """The replacement of each value."""
         self._finder: Any = None
-        """Finds a form, or an end of a secret, in one pass over a text, however many there are."""
+        """Pattern that finds any form, or an end of a secret, in one pass over a text."""
 
     @property
     def is_any(self) -> bool:
-        """Whether there is something to hide."""
+        """Return True if a secret is registered."""
         return bool(self._forms)
 
     def register(self, value: str, name: str) -> bool:
-        """Keep the value secret from now on; False when it is too short for that."""
+        """Redact the value from now on; False if it is too short."""
         value = value.strip()
         if len(value) < MIN_CHARACTERS or value in _MARK:
             return False
@@ -74,23 +74,23 @@ class Registry:
         return True
 
     def forget_all(self) -> None:
-        """Keep nothing secret any more."""
+        """Remove all secrets."""
         with self._lock:
             self._names, self._marks, self._by_first, self._forms, self._finder = {}, {}, {}, (), None
 
     def redact(self, text: str) -> str:
-        """The text with `[secret NAME]` in the place of every secret."""
+        """Replace every secret in the text with `[secret NAME]`."""
         forms = self._forms
-        # An error of somebody else's may have anything as its words.
+        # The message of a foreign exception need not be a string.
         if not forms or not isinstance(text, str) or not self._may_hold(text):
             return text
         for form in forms:
             if form.text in text:
-                text = form.replaced(text)
-        return self._without_cut(self._without_broken(text, forms))
+                text = form.replace_in(text)
+        return self._redact_cut(self._redact_wrapped(text, forms))
 
     def _may_hold(self, text: str) -> bool:
-        """Whether a secret, or an end of one, is in a text: most have none, and are passed over quickly."""
+        """Check quickly whether a text may contain a secret or the end of one; most texts do not."""
         if len(text) < MIN_CHARACTERS:
             return False
         finder = self._finder
@@ -98,8 +98,8 @@ class Registry:
             return True
         return _is_broken(text) and finder.search(_flat(text).encode("utf-8", "surrogatepass")) is not None
 
-    def unfinished(self, text: str) -> int:
-        """Where a secret may have begun that the text does not hold to its end; the end, if none."""
+    def partial_match_start(self, text: str) -> int:
+        """Return the index where an incomplete secret at the end of the text may begin, or `len(text)`."""
         forms = self._forms
         if not forms:
             return len(text)
@@ -110,7 +110,7 @@ class Registry:
         return len(text)
 
     def _before_whole(self, text: str, start: int) -> int:
-        """The place, or the beginning of a secret that lies across it: `abcabc` in `abcabcab`."""
+        """Return `start`, or the start of a complete secret that overlaps it: `abcabc` in `abcabcab`."""
         for form in self._forms:
             found = text.find(form.text, max(0, start - len(form.text) + 1), start + len(form.text) - 1)
             if 0 <= found < start:
@@ -118,59 +118,59 @@ class Registry:
         return start
 
     def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
-        """The value with every text in it, keys too, and every number that is a secret, redacted."""
+        """Redact all strings in a JSON value, also keys, and numbers that are secrets."""
         if not self._forms or value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
             return self.redact(value)
         try:
-            # Most values hold none, and to know that of one text is quicker than to walk through the value.
+            # Most values have no secrets, and searching one text is faster than walking through the value.
             text = msgspec.json.encode(value).decode()
         except (TypeError, ValueError, OverflowError, RecursionError):
-            return self._walked(value, with_numbers)
-        return self._walked(value, with_numbers) if self._may_hold(text) else value
+            return self._redact_parts(value, with_numbers)
+        return self._redact_parts(value, with_numbers) if self._may_hold(text) else value
 
     def redact_encoded(self, text: bytes) -> bytes:
-        """The JSON text with every text in it redacted; the same object when it holds no secret."""
+        """Redact all strings in encoded JSON; return the same object if it has no secrets."""
         if not self._forms or not self._may_hold(text.decode()):
             return text
         value = msgspec.json.decode(text)
-        shown = self._walked(value, with_numbers=True)
+        shown = self._redact_parts(value, with_numbers=True)
         return text if shown == value else msgspec.json.encode(shown)
 
-    def _walked(self, value: Any, with_numbers: bool) -> Any:
+    def _redact_parts(self, value: Any, with_numbers: bool) -> Any:
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, dict):
             return {
-                self._walked(key, with_numbers): self._walked(part, with_numbers)
+                self._redact_parts(key, with_numbers): self._redact_parts(part, with_numbers)
                 for key, part in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._walked(part, with_numbers) for part in value]
+            return [self._redact_parts(part, with_numbers) for part in value]
         if with_numbers and isinstance(value, int | float) and not isinstance(value, bool):
-            return self._number(value)
+            return self._redact_number(value)
         return value
 
-    def _number(self, value: float) -> Any:
+    def _redact_number(self, value: float) -> Any:
         try:
             text = str(value)
-        except ValueError:  # thousands of digits: nobody can print it
+        except ValueError:  # thousands of digits, which Python does not print
             return value
         return self._marks.get(text, value)
 
-    def _without_broken(self, text: str, forms: tuple[_Form, ...]) -> str:
-        """The text without encoded secrets that are broken into lines."""
+    def _redact_wrapped(self, text: str, forms: tuple[_Form, ...]) -> str:
+        """Redact encoded secrets that are broken into lines."""
         if not _is_broken(text):
             return text
         flat = _flat(text)
         for form in forms:
             if form.is_encoded and form.text in flat:
-                text = form.replaced(text)
+                text = form.replace_in(text)
         return text
 
-    def _without_cut(self, text: str) -> str:
-        """The text without the part of a secret that is left where somebody cut it."""
+    def _redact_cut(self, text: str) -> str:
+        """Redact a part of a secret at the beginning or end of a truncated text."""
         for value, name in self._names.items():
             least = _least_cut(value)
             tail = text[-len(value) + 1 :]
@@ -189,18 +189,18 @@ def _is_broken(text: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    """The text without what breaks it into lines."""
+    """Remove line breaks, raw or written as `\\n`, and blanks."""
     return text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
 
 
 def _least_cut(value: str) -> int:
-    """How many characters of a secret give it away where a text was cut."""
+    """Return the length from which a truncated part of a secret is redacted."""
     return max(MIN_CUT_CHARACTERS, len(value) // 4)
 
 
 def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
-    """A pattern of everything that is looked for; None when it is too much for one."""
-    import re2  # type: ignore[import-untyped]  # here: only who has a secret pays for it
+    """Compile a pattern of all forms and ends of secrets; None if it would be too large."""
+    import re2  # type: ignore[import-untyped]  # imported here, because only processes with secrets need it
 
     parts = {form.text for form in forms}
     for value in names:
@@ -219,18 +219,20 @@ def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
 
 
 def _in_json(text: str) -> str:
-    """The text as `redact_json` will see it."""
+    """Return the text as it appears in JSON encoded by msgspec."""
     return msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()[1:-1]
 
 
 def _marks(names: Mapping[str, str]) -> dict[str, str]:
     marks = {value: _mark(name) for value, name in names.items()}
-    # A mark that holds a secret would tell it, or be redacted itself.
-    return {value: _MARK if any(one in mark for one in names) else mark for value, mark in marks.items()}
+    # A mark with a secret in it would reveal the secret, or be redacted itself.
+    return {
+        value: _MARK if any(secret in mark for secret in names) else mark for value, mark in marks.items()
+    }
 
 
 def _forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
-    # Imported here: most commands have no secret, and need none of the encodings.
+    # Imported here, because most commands have no secrets.
     from weft.secrets.encodings import encoded_forms, literal_forms
 
     found: dict[str, _Form] = {}
@@ -250,11 +252,10 @@ _REGISTRY = Registry()
 
 
 def register(value: str, name: str) -> bool:
-    """Keep the value secret in this process from now on; False when it is too short for that.
+    """Redact the value in this process from now on; False if it is too short.
 
-    Log records, whoever makes them, and the messages of weft's errors are redacted from now on, too.
+    All log records of the process and the messages of weft's errors are redacted from now on too.
     """
-
     is_kept = _REGISTRY.register(value, name)
     if is_kept:
         redact_logs(redact)
@@ -263,39 +264,39 @@ def register(value: str, name: str) -> bool:
 
 
 def forget_all() -> None:
-    """Keep nothing secret any more: for tests, so that none has the secrets of another."""
+    """Remove all secrets, for tests."""
     _REGISTRY.forget_all()
 
 
 def is_any() -> bool:
-    """Whether this process has something to hide."""
+    """Return True if this process has a registered secret."""
     return _REGISTRY.is_any
 
 
 def redact(text: str) -> str:
-    """The text with `[secret NAME]` in the place of every secret, raw, quoted or encoded."""
+    """Replace every secret in the text, raw, quoted or encoded, with `[secret NAME]`."""
     return _REGISTRY.redact(text)
 
 
-def unfinished(text: str) -> int:
-    """Where a secret may have begun that the text does not hold to its end; the end, if none."""
-    return _REGISTRY.unfinished(text)
+def partial_match_start(text: str) -> int:
+    """Return the index where an incomplete secret at the end of the text may begin, or `len(text)`."""
+    return _REGISTRY.partial_match_start(text)
 
 
 def redact_json(value: Any) -> Any:
-    """The JSON value with every text in it redacted; the value itself when there is nothing to hide."""
+    """Redact all strings in a JSON value; return the same object if it has no secrets."""
     return _REGISTRY.redact_json(value)
 
 
 def redact_encoded(text: bytes) -> bytes:
-    """The JSON text with every text in it redacted; the same object when it holds no secret."""
+    """Redact all strings in encoded JSON; return the same object if it has no secrets."""
     return _REGISTRY.redact_encoded(text)
 
 
 def redact_struct(value: T) -> T:
-    """The struct with every text in it redacted, its numbers kept: a count of tokens is no secret.
+    """Redact all strings in a struct, but not its numbers, because they are counts and not secrets.
 
-    The struct itself when there is nothing to hide.
+    Return the same object if it has no secrets.
     """
     if not _REGISTRY.is_any:
         return value
@@ -311,9 +312,9 @@ _INSTALLED: list[Redact] = []
 
 
 def redact_logs(redact: Redact) -> None:
-    """Have every log record of this process redacted when it is made; the second time does nothing.
+    """Redact every log record of this process when it is created. Idempotent.
 
-    The factory, for filters of a logger do not see what its children log.
+    It replaces the record factory, because filters of a logger do not see the records of its children.
     """
     with _LOCK:
         if redact in _INSTALLED:
@@ -322,24 +323,24 @@ def redact_logs(redact: Redact) -> None:
         make = logging.getLogRecordFactory()
 
         def make_redacted(*arguments: Any, **named: Any) -> logging.LogRecord:
-            return _redacted(make(*arguments, **named), redact)
+            return _redact_record(make(*arguments, **named), redact)
 
         logging.setLogRecordFactory(make_redacted)
 
 
-def _redacted(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:
+def _redact_record(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:
     try:
         message = record.getMessage()
-    except Exception:  # arguments that do not fit: the handler will say so, and print them
+    except Exception:  # arguments that do not fit the format, which the handler would print
         record.msg, record.args = redact(f"{record.msg!s} {record.args!r}"), ()
         message = record.msg
     shown = redact(message)
     if shown != message:
         record.msg, record.args = shown, ()
     if record.exc_info and record.exc_info[0] is not None:
-        told = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-        shown = redact(told)
-        if shown != told:
+        formatted = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        shown = redact(formatted)
+        if shown != formatted:
             record.exc_info, record.exc_text = None, shown
     if record.stack_info:
         record.stack_info = redact(record.stack_info)

@@ -1,35 +1,35 @@
-"""Truncate texts, and pass streams on, without cutting a secret in half.
+"""Truncates and streams texts without leaving a part of a secret.
 
-Wherever a text is shortened and more is said after it, it is shortened by one of these.
+Every text that is truncated and then shown must be truncated by one of these functions.
 """
 
 from collections.abc import Callable
 
-from weft.secrets.registry import redact, unfinished
+from weft.secrets.registry import partial_match_start, redact
 from weft.secrets.registry import redact as redact_all
 
 MARGIN = 20_000
-"""How far behind the place of a cut is looked: further than a secret, encoded and broken into lines, goes."""
+"""Characters beyond the cut that are searched: more than an encoded secret with line breaks has."""
 
 
 def cut(text: str, most: int, end: str = "...", *, redact: Callable[[str], str] = redact_all) -> str:
-    """The first `most` characters of the text without secrets, and `end` if that is not all.
+    """Return the first `most` characters of the redacted text, and `end` if the text is longer.
 
-    Of a very long text only the beginning is looked at.
+    Only the beginning of a very long text is searched for secrets.
     """
     if len(text) <= most + 2 * MARGIN:
         shown = redact(text)
         return shown if len(shown) <= most else f"{shown[:most]}{end}"
-    # At the end of the part a secret may be cut in half; marks are shorter than what they stand for, so
-    # that end may come near.
+    # A secret may be cut at the end of the searched part, which therefore must not be shown. Redaction may
+    # have shortened the part so much that this end is before `most`.
     shown = redact(text[: most + 2 * MARGIN])
     return f"{shown[: min(most, max(0, len(shown) - MARGIN))]}{end}"
 
 
 def cut_middle(text: str, most: int) -> str:
-    """The beginning and the end of a text that is longer than `most` characters, and how much is left off.
+    """Redact a text longer than `most` characters, and replace its middle with a note.
 
-    A text that is not too long is given as it is.
+    A shorter text is returned unchanged, without redaction.
     """
     if len(text) <= most:
         return text
@@ -41,24 +41,24 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def without_half(text: str) -> str:
-    """The text, which somebody has cut at its end, without secrets and without one that begins there."""
-    return redact_all(text[: unfinished(text)])
+    """Redact a text that was truncated elsewhere, and remove a partial secret at its end."""
+    return redact_all(text[: partial_match_start(text)])
 
 
 class RedactedStream:
-    """Passes pieces on; keeps back the end of a piece as long as a secret may have begun there."""
+    """Redacts a stream of text; holds back text that may be the beginning of a secret."""
 
     def __init__(self) -> None:
-        self._kept = ""
+        self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What can be shown now."""
-        text = self._kept + piece
-        start = unfinished(text)
-        self._kept = text[start:]
+        """Add a piece and return the redacted text that can be shown now."""
+        text = self._held + piece
+        start = partial_match_start(text)
+        self._held = text[start:]
         return redact(text[:start])
 
     def end(self) -> str:
-        """What was kept back."""
-        kept, self._kept = self._kept, ""
-        return redact(kept)
+        """Return the text that was held back, redacted."""
+        held, self._held = self._held, ""
+        return redact(held)

@@ -1,20 +1,22 @@
-"""A secret as a Python value."""
+"""A Python value that is kept secret."""
 
 from weft.errors import RequestError
 from weft.secrets.registry import MIN_CHARACTERS, register
 
 
 class SecretTooShort(RequestError):
-    """A value cannot be kept secret: it is so short that it would be found in any text."""
+    """The value is too short to be kept secret, because it would match in ordinary text."""
 
     code = "secret-too-short"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"the secret '{name}' has fewer than {MIN_CHARACTERS} characters: no secret to keep")
+        super().__init__(
+            f"the secret '{name}' has fewer than {MIN_CHARACTERS} characters: too short to be redacted"
+        )
 
 
 class Secret:
-    """A value that programs can use and nobody is to read: `evaluate(..., token=weft.Secret(value, "T"))`."""
+    """A value that programs can use and weft never shows: `evaluate(..., token=weft.Secret(value, "T"))`."""
 
     __slots__ = ("_name", "_value")
 
@@ -25,7 +27,7 @@ class Secret:
         self._name = name
 
     def reveal(self) -> str:
-        """The value itself."""
+        """Return the value itself."""
         return self._value
 
     def __repr__(self) -> str:
@@ -36,5 +38,5 @@ class Secret:
 
 
 def secret(value: str, name: str = "secret") -> Secret:
-    """A value that programs can use and nobody is to read; it is kept out of every log, error and record."""
+    """Create a value that programs can use and that is redacted in every log, error and record."""
     return Secret(value, name)

@@ -180,7 +180,7 @@ def test_a_secret_that_comes_in_pieces_is_kept_back(sizes: list[int]) -> None:
     for size in [*sizes, len(text)]:
         piece, text = text[:size], text[size:]
         kept += piece
-        start = made.unfinished(kept)
+        start = made.partial_match_start(kept)
         shown += made.redact(kept[:start])
         kept = kept[start:]
 
@@ -188,8 +188,8 @@ def test_a_secret_that_comes_in_pieces_is_kept_back(sizes: list[int]) -> None:
 
 
 def test_nothing_is_kept_back_while_no_secret_can_have_begun() -> None:
-    assert registry(PLAIN).unfinished("hello there") == len("hello there")
-    assert Registry().unfinished(PLAIN) == len(PLAIN)
+    assert registry(PLAIN).partial_match_start("hello there") == len("hello there")
+    assert Registry().partial_match_start(PLAIN) == len(PLAIN)
 
 
 def test_the_numbers_of_a_struct_stay_numbers() -> None:

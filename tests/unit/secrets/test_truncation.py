@@ -12,7 +12,7 @@ from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolUse
 from weft.llm.local.catalogue import catalogue
-from weft.llm.local.download import _why as why_not_fetched
+from weft.llm.local.download import _failure_message as why_not_fetched
 from weft.llm.tool_calls import MAX_RESULT_CHARACTERS, Toolset
 from weft.secrets.registry import redact, register
 from weft.secrets.truncation import MARGIN, cut, cut_middle, without_half
