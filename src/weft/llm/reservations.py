@@ -111,7 +111,7 @@ def with_cost(model: Model, usage: Usage) -> Usage:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """Return the sum; its cost is None if one of the two costs is."""
+    """Return the sum; its cost is unknown (None) if one of the costs is unknown."""
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         output_tokens=one.output_tokens + other.output_tokens,

@@ -250,7 +250,7 @@ async def test_the_ledger_knows_who_spent_what() -> None:
         ("1/2/1", "say"),
         ("2", None),
     ]
-    assert effects.ledger.under("1").calls == 2
+    assert effects.ledger.subtree_total("1").calls == 2
 
 
 async def test_a_failed_task_is_in_the_ledger_too() -> None:

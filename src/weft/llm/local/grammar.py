@@ -131,21 +131,21 @@ def _same_length(low: str, high: str) -> str:
     """Return the expression of the digit strings from `low` to `high`, which have the same length."""
     if low == high:
         return f'"{low}"'
-    rest = len(low) - 1
-    if low[1:] == "0" * rest and high[1:] == "9" * rest:
-        return _digits(low[0], high[0], rest)
+    remaining = len(low) - 1
+    if low[1:] == "0" * remaining and high[1:] == "9" * remaining:
+        return _digits(low[0], high[0], remaining)
     if low[0] == high[0]:
         return f'"{low[0]}" ({_same_length(low[1:], high[1:])})'
-    parts = [f'"{low[0]}" ({_same_length(low[1:], "9" * rest)})']
+    parts = [f'"{low[0]}" ({_same_length(low[1:], "9" * remaining)})']
     if int(high[0]) - int(low[0]) > 1:
-        parts.append(_digits(str(int(low[0]) + 1), str(int(high[0]) - 1), rest))
-    parts.append(f'"{high[0]}" ({_same_length("0" * rest, high[1:])})')
+        parts.append(_digits(str(int(low[0]) + 1), str(int(high[0]) - 1), remaining))
+    parts.append(f'"{high[0]}" ({_same_length("0" * remaining, high[1:])})')
     return " | ".join(parts)
 
 
-def _digits(low: str, high: str, rest: int) -> str:
-    """Return the expression of a digit from `low` to `high` followed by `rest` arbitrary digits."""
-    return f"[{low}-{high}]" + (f" [0-9]{{{rest}}}" if rest else "")
+def _digits(low: str, high: str, count: int) -> str:
+    """Return the expression of a digit from `low` to `high` followed by `count` arbitrary digits."""
+    return f"[{low}-{high}]" + (f" [0-9]{{{count}}}" if count else "")
 
 
 MAX_DEPTH = 40
@@ -230,15 +230,16 @@ class _Builder:
         if isinstance(schema.get("$ref"), str):
             return self._reference(schema, depth)
         if isinstance(parts := schema.get("allOf"), list):
-            rest = {name: value for name, value in schema.items() if name != "allOf"}
+            others = {name: value for name, value in schema.items() if name != "allOf"}
             for part in parts:
-                rest = merged(rest, self._resolved(part))
-            return self.value(rest or True, depth + 1)
+                others = merged(others, self._resolved(part))
+            return self.value(others or True, depth + 1)
         for name in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(name), list) and branches:
-                rest = {key: value for key, value in schema.items() if key != name}
+                others = {key: value for key, value in schema.items() if key != name}
                 return self._any(
-                    [merged(rest, self._resolved(branch) if rest else branch) for branch in branches], depth
+                    [merged(others, self._resolved(branch) if others else branch) for branch in branches],
+                    depth,
                 )
         return self._plain(schema, depth)
 
@@ -303,8 +304,8 @@ class _Builder:
     def _reference(self, schema: dict[str, Any], depth: int) -> str:
         """Return a named rule for the reference, so that recursive schemas terminate."""
         if schema.keys() & _CONDITIONS:
-            rest = {name: value for name, value in schema.items() if name != "$ref"}
-            return self.value(merged(rest, self._resolved(schema)), depth + 1)
+            others = {name: value for name, value in schema.items() if name != "$ref"}
+            return self.value(merged(others, self._resolved(schema)), depth + 1)
         pointer: str = schema["$ref"]
         key = f"$ref {pointer}"
         if key in self._open:
@@ -323,8 +324,8 @@ class _Builder:
         for _ in range(MAX_DEPTH):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
-            rest = {name: value for name, value in schema.items() if name != "$ref"}
-            schema = merged(rest, self._target(schema["$ref"]))
+            others = {name: value for name, value in schema.items() if name != "$ref"}
+            schema = merged(others, self._target(schema["$ref"]))
         raise unusable("its references form a cycle")
 
     def _target(self, pointer: str) -> Any:
@@ -378,17 +379,17 @@ class _Builder:
         texts = [self._one_of([value]) for value in values]
         rules: dict[frozenset[int], str] = {}
 
-        def rest(used: frozenset[int]) -> str:
+        def next_items(used: frozenset[int]) -> str:
             if used not in rules:
                 comma = '"," " "? ' if used else ""
                 free = [index for index in range(len(texts)) if index not in used and len(used) < high]
-                ways = [f"{comma}{texts[index]} {rest(used | {index})}" for index in free]
+                ways = [f"{comma}{texts[index]} {next_items(used | {index})}" for index in free]
                 if len(used) >= low:
                     ways.append('""')
                 rules[used] = self._rule(" | ".join(ways), len(ways))
             return rules[used]
 
-        return self._rule(f'"[" {rest(frozenset())} "]"', 1)
+        return self._rule(f'"[" {next_items(frozenset())} "]"', 1)
 
     def _repeated(self, item: str, low: int, high: int, brackets: str) -> str:
         """Return the rule of `low` to `high` items in brackets, separated by commas."""
@@ -437,7 +438,7 @@ class _Builder:
                 continued.setdefault(text[0], []).append(text[1:])
         first = "".join(f"\\x{ord(one):02X}" if one.isascii() else one for one in continued)
         ways = [f"[^{_ESCAPED}{first}] [^{_ESCAPED}]{{0,59}}"]
-        ways += [f"{literal(one)} {self._other(rest)}" for one, rest in continued.items()]
+        ways += [f"{literal(one)} {self._other(tails)}" for one, tails in continued.items()]
         if "" not in taken:
             ways.append('""')
         return self._rule(" | ".join(ways), len(ways))

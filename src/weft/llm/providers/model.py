@@ -129,7 +129,7 @@ class ProviderModel:
             if held is None or not _is_schema_rejected(error):
                 raise
         reply = await self._request(payload, None, sink)
-        # Only now that the request succeeded: the rejected schema may have been that of a tool.
+        # Only now that the request succeeded: the provider may have rejected the schema of a tool.
         self._rejected_schemas.add(_key(payload))
         return reply
 
