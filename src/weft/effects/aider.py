@@ -1,4 +1,4 @@
-"""Tasks of the subtypes `aider_automatic` and `aider_interactive`: aider does them, and no handler."""
+"""Perform tasks of the subtypes `aider_automatic` and `aider_interactive` with aider."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,10 +20,10 @@ from weft.integrations.aider.runner import AiderRunner
 from weft.language.task_fields import AIDER_SUBTYPES
 
 FILE_CONTEXT = "file_context"
-"""The input that names files, where the task has no `file_paths`."""
+"""Input that names the files of a task without `file_paths`."""
 
 PROMPTS: dict[Mode, str] = {"automatic": "prompt", "interactive": "initial_query"}
-"""The input that holds the prompt; without it, the task's own text is the prompt."""
+"""Input that holds the prompt, by mode; by default the prompt is the text of the task."""
 
 
 class _Paths(Struct, frozen=True):
@@ -33,7 +33,7 @@ class _Paths(Struct, frozen=True):
 
 
 class AiderTasks:
-    """Performs them: finds the files, runs aider, and makes a result of what it did."""
+    """Performs aider tasks: finds the files, runs aider, and builds the task result."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class AiderTasks:
         self._run_script = run_script
 
     async def perform(self, step: Step, call: ModelCall, model: str | None) -> TaskResult:
-        """The diff, with everything else in the parsed content; raises TaskFailed."""
+        """Run aider and return the diff as content, the rest as parsed content; raise TaskFailed."""
         mode = AIDER_SUBTYPES[call.subtype or ""]
         found = await self._paths(step, call)
         inputs = AiderInputs(
@@ -66,7 +66,7 @@ class AiderTasks:
         return _task_result(result, found)
 
     async def _paths(self, step: Step, call: ModelCall) -> _Paths:
-        """The files that the task names; else those that memory finds, if it may be asked."""
+        """Return the files that the task names, or those that memory finds if the task uses memory."""
         files = call.files
         if files is not None and files.source == "command":
             paths, problems = await listed_paths(files.text or "", step, self._run_script)
@@ -82,7 +82,7 @@ class AiderTasks:
         sources = dict.fromkeys(item.source_path for item in answer.matches if item.source_path)
         refusals = {path: self._aider().refusal_of(path) for path in sources}
         allowed = [path for path, refusal in refusals.items() if refusal is None]
-        warnings = [f"left out: {refusal}" for refusal in refusals.values() if refusal is not None]
+        warnings = [f"file skipped: {refusal}" for refusal in refusals.values() if refusal is not None]
         warnings += [answer.error] if answer.error else []
         return _Paths(tuple(allowed[: self._settings().max_files]), tuple(warnings), is_matched=True)
 
@@ -100,7 +100,7 @@ def _prompt(call: ModelCall, mode: Mode) -> str:
     prompt = call.prompt if given is None else as_text(given)
     if not prompt.strip():
         raise TaskFailed(
-            TaskFailure("input_validation_failure", "aider has nothing to do: the prompt is empty")
+            TaskFailure("input_validation_failure", "aider needs a prompt: the prompt of the task is empty")
         )
     parts = [call.system, call.context.previous_outputs, prompt]
     return "\n\n".join(part for part in parts if part)
@@ -118,7 +118,7 @@ def _task_result(result: AiderResult, found: _Paths) -> TaskResult:
 
 
 def _usage(model: str, usage: AiderUsage) -> dict[str, Any]:
-    """What aider's model took, as the notes of every answer say it."""
+    """Return the usage of aider's model in the form of the notes of a model call."""
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
@@ -132,7 +132,7 @@ def _usage(model: str, usage: AiderUsage) -> dict[str, Any]:
 def _failure(error: ExecutionFailed) -> TaskFailure:
     details = error.details
     notes = None
-    if "usage" in details:  # it ran, and what its model answered is paid for
+    if "usage" in details:  # aider ran, and its model calls are paid for
         usage = msgspec.convert(details["usage"], AiderUsage)
         notes = {"model": details["model"], "usage": _usage(details["model"], usage)}
     reason: TaskFailureReason = "tool_execution_error"

@@ -1,4 +1,4 @@
-"""The models that a program may ask, checked before its first effect."""
+"""Check that the models a program may use are available, before its first effect."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -30,24 +30,24 @@ from weft.llm.providers.access import access_to
 
 
 class ModelUnusable(RequestError):
-    """A program would ask a model that is not known here, or that there is no key for."""
+    """A program uses a model that is unknown, or that has no API key."""
 
     code = "model-unusable"
 
 
 class AskedModel(Struct, frozen=True):
-    """A model that a task asks, as far as it is known before the program runs."""
+    """Model of a task, as far as it is known before the program runs."""
 
     name: str | None = None
-    """None: that of tasks that name none."""
+    """None: the default model."""
     provider: str | None = None
     is_known: bool = True
     """False where the program computes the name."""
     is_tried: bool = False
-    """Whether it is asked inside `try`: there it may be meant to fail."""
+    """Whether the task is inside `try`, where a failure may be intended."""
 
     def of(self, node: TaskNode) -> "AskedModel":
-        """Return the model of a task, and of those in it, where this is the model around it."""
+        """Return the model of a task, given this model of the enclosing task."""
         if node.model is not None:
             return AskedModel(node.model, node.provider, is_tried=self.is_tried)
         return self if node.provider is None else structs.replace(self, provider=node.provider)
@@ -62,12 +62,12 @@ def require_models(
     model: str | None = None,
     functions: Iterable[Define] = (),
 ) -> None:
-    """Raise ModelUnusable when a model that the program may ask cannot be asked; nobody is asked for that.
+    """Raise ModelUnusable if the program may use a model that is not available; no request is made.
 
-    `model` is that of tasks that name none, `functions` are those of libraries. A key may be missing inside
-    `try`: a program may go on with another model then.
+    `model` is the default model, `functions` are those of libraries. Inside `try` a key may be missing: the
+    program may fall back to another model.
     """
-    wanted = list(dict.fromkeys(_Models(forms, library, functions).asked()))
+    wanted = list(dict.fromkeys(_ModelFinder(forms, library, functions).find()))
     known = settings() if wanted else ModelsSettings()
     problems = dict.fromkeys(_problem_of(one, model, known, environment) for one in wanted)
     problems.pop(None, None)
@@ -89,8 +89,8 @@ def _problem_of(
     return None
 
 
-class _Models:
-    """Walks over everything that a program can come to perform."""
+class _ModelFinder:
+    """Walks over everything that a program can reach, and finds the models of its tasks."""
 
     def __init__(self, forms: Iterable[Node], library: TaskLibrary, functions: Iterable[Define]) -> None:
         self._forms = list(forms)
@@ -102,18 +102,18 @@ class _Models:
         self._stack: list[tuple[Any, AskedModel]] = []
         self._seen: set[tuple[str, AskedModel, AskedModel | None]] = set()
 
-    def asked(self) -> Iterator[AskedModel]:
-        """Yield the model of every task; trees may be deep, and templates may call themselves."""
-        nobody = AskedModel()
-        self._stack = [(form, nobody) for form in self._forms if not isinstance(form, Template)]
+    def find(self) -> Iterator[AskedModel]:
+        """Yield the model of every task; without recursion, because trees may be deep."""
+        default = AskedModel()
+        self._stack = [(form, default) for form in self._forms if not isinstance(form, Template)]
         while self._stack:
             node, around = self._stack.pop()
             if isinstance(node, tuple | list):
                 self._stack.extend((one, around) for one in node)
             elif isinstance(node, Struct):
-                yield from self._of(node, around)
+                yield from self._visit(node, around)
 
-    def _of(self, node: Struct, around: AskedModel) -> Iterator[AskedModel]:
+    def _visit(self, node: Struct, around: AskedModel) -> Iterator[AskedModel]:
         inside = around
         if isinstance(node, Reference):
             is_changing = node.model is not None or node.provider is not None
@@ -139,12 +139,12 @@ class _Models:
         if chosen is not None:
             self._use(chosen.name, around)
 
-    def _use(self, name: str, around: AskedModel, said: Node | None = None) -> None:
-        """Walk over what a name stands for; `said` has the model that the use of a template chooses."""
+    def _use(self, name: str, around: AskedModel, choice: Node | None = None) -> None:
+        """Visit the definition of a name; `choice` is the reference or argument that chooses its model."""
         body = self._templates.get(name, self._functions.get(name))
         if body is None:
             return
-        chosen = None if said is None or not isinstance(body, TaskNode) else _chosen(said, body)
+        chosen = None if choice is None or not isinstance(body, TaskNode) else _chosen_model(choice, body)
         if (name, around, chosen) in self._seen:
             return
         self._seen.add((name, around, chosen))
@@ -154,10 +154,10 @@ class _Models:
         self._stack.append((body, around))
 
 
-def _chosen(said: Node, body: TaskNode) -> AskedModel:
-    """Return the model of a template that a reference changes, or that is called with `:model`."""
-    if isinstance(said, Reference):
-        return AskedModel(said.model or body.model, said.provider or body.provider)
-    if isinstance(said, Literal) and isinstance(said.value, str):
-        return AskedModel(said.value, body.provider)
+def _chosen_model(choice: Node, body: TaskNode) -> AskedModel:
+    """Return the model of a template that is referenced with another model, or called with `:model`."""
+    if isinstance(choice, Reference):
+        return AskedModel(choice.model or body.model, choice.provider or body.provider)
+    if isinstance(choice, Literal) and isinstance(choice.value, str):
+        return AskedModel(choice.value, body.provider)
     return AskedModel(is_known=False)

@@ -1,4 +1,4 @@
-"""The static checks of a program with what a project's settings make known."""
+"""Static checks of a program with the tools and models of a project's settings."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,34 +19,30 @@ from weft.llm.models import model_name_problem
 Definition = Template | Define
 
 HARMLESS = frozenset({"unused-parameter"})
-"""Problems that `weft check` and the library tell, and that keep no program from running."""
+"""Problems that `weft check` and `weft library add` report, but that do not prevent a run."""
 
 
 class KnownNames(Struct, frozen=True):
-    """What a program may name and does not define: None where it cannot be known before it runs."""
+    """Names that a program may use without defining them; None if they are not known before it runs."""
 
     tools: Collection[str] | None = None
     models: Callable[[str], str | None] | None = None
-    """What is wrong with the name of a model; None: nothing."""
+    """Returns the problem of a model name, None if it is valid."""
     schemas: ReadSchema | None = None
 
 
 class NamesTools(Protocol):
-    """Settings that say which models and tools there are."""
+    """Settings with models and tools."""
 
     @property
-    def models(self) -> ModelsSettings:
-        """The models, and how they are asked."""
-        ...
+    def models(self) -> ModelsSettings: ...
 
     @property
-    def tools(self) -> ToolsSettings:
-        """The tools, and what they may reach."""
-        ...
+    def tools(self) -> ToolsSettings: ...
 
 
 def project_names(settings: NamesTools, schemas: ReadSchema | None = None) -> KnownNames:
-    """Return what the settings of a project make known."""
+    """Return the tools and models that programs of a project can name."""
     return KnownNames(
         ToolNames(settings.tools, _registered_tools()),
         lambda name: model_name_problem(name, settings.models),
@@ -55,8 +51,8 @@ def project_names(settings: NamesTools, schemas: ReadSchema | None = None) -> Kn
 
 
 def _registered_tools() -> frozenset[str]:
-    """Return the tools made with `@weft.tool`: none where nobody has imported what makes them."""
-    functions = sys.modules.get("weft.tools.functions")  # to import it here would cost every check 0.1 s
+    """Return the tools registered with `@weft.tool` in this process."""
+    functions = sys.modules.get("weft.tools.functions")  # not imported: that would cost every check 0.1 s
     return frozenset() if functions is None else functions.registered.names()
 
 
@@ -68,15 +64,15 @@ def project_verdict(
     schemas: ReadSchema | None = None,
     mentioned: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """Return what the checks say of a program beside a library, with the tools and models of the settings.
+    """Check a program with a library, and with the tools and models of the settings.
 
-    `schemas` and `mentioned` are as for `verdict_on`.
+    See `verdict_on` for `schemas` and `mentioned`.
     """
     return _verdict(program, library, project_names(settings, schemas), mentioned)
 
 
 def _verdict(program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str]) -> Verdict:
-    """Every check made for a person ends here, so that no command accepts what another one refuses."""
+    """Check a program. All commands use this function, so that they accept the same programs."""
     return verdict_on(
         program,
         library,
@@ -93,10 +89,10 @@ def require_valid(
     known: KnownNames,
     given: Collection[str],
 ) -> None:
-    """Raise InvalidProgram with everything that is known to be wrong, and with the inputs that are missing.
+    """Raise InvalidProgram with all problems found by the checks, including missing inputs.
 
-    Of `definitions`, the templates and functions around the program, those that it can reach are checked
-    with it: what it calls is run as well. `given` are the names of its inputs.
+    `definitions` are templates and functions outside of the program; those that it can reach are checked
+    too. `given` are the names of its inputs.
     """
     reached = reached_definitions(program, definitions)
     library = library_of(form for form in definitions if form.name not in reached)
@@ -114,7 +110,7 @@ def require_valid(
 
 
 def reached_definitions(program: Program, definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """Return the definitions that a program can come to run by name, in their order."""
+    """Return the definitions that a program can reach by name, in their order."""
     named = {form.name: form for form in definitions}
     reached: set[str] = set()
     forms: Sequence[Node] = program.forms
@@ -128,7 +124,7 @@ def reached_definitions(program: Program, definitions: Iterable[Definition]) -> 
 
 
 def library_of(forms: Iterable[Node]) -> TaskLibrary:
-    """The templates among the forms, as a library that a program is checked with."""
+    """Return a library of the templates among the forms."""
     library = TaskLibrary()
     for form in forms:
         if isinstance(form, Template):

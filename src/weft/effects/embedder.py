@@ -1,4 +1,4 @@
-"""What memory orders by meaning with: an embedded model, as an embedder."""
+"""An embedder for memory that uses an embedded model."""
 
 import asyncio
 import threading
@@ -9,14 +9,14 @@ from weft.llm.local.embeddings import EmbeddingModel
 from weft.llm.local.models import EmbeddedModels, Fetch
 
 MAX_TOKENS = 128
-"""Of a text: the model of the catalogue was trained on as many, and twice as many take twice the time."""
+"""Most tokens read of a text: the length the model was trained on; more would only take longer."""
 
 
 class LocalEmbedder:
-    """The embedder `local:NAME`, which is loaded when the first text comes. Threads may share it."""
+    """The embedder `local:NAME`, loaded on first use. Threads may share it."""
 
     def __init__(self, name: str, fetch: Fetch | None = None) -> None:
-        """`fetch` brings a model that is not here; without it that is an error which says how to get it."""
+        """Initialize; `fetch` downloads a missing model; without it, a missing model is an error."""
         self._name = name
         self._models = EmbeddedModels(fetch=fetch)
         self._lock = threading.Lock()
@@ -24,11 +24,11 @@ class LocalEmbedder:
 
     @property
     def id(self) -> str:
-        """The model and its hash: other weights are another model."""
+        """Return the model name with the hash of its weights and the token limit."""
         return self._loaded()[1]
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector of length one for each text, of which the beginning is read. Raises ModelError."""
+        """Return a unit vector for the first tokens of each text; raise ModelError."""
         model, _ = self._loaded()
         return asyncio.run(model.embed(texts, max_tokens=MAX_TOKENS)).vectors
 

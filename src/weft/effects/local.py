@@ -1,4 +1,4 @@
-"""Effects for programs that run here and now, without a store: models, scripts and tools; nothing is kept."""
+"""Effects of a project: model requests, scripts, tools and memory; stores nothing itself."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -63,10 +63,9 @@ log = logging.getLogger(__name__)
 
 
 class LocalEffects:
-    """Asks models through the handler, runs scripts as the `command` executor does, and calls tools.
+    """Sends requests to models, runs scripts with the `command` executor, calls tools and queries memory.
 
-    What is not given is made when it is first needed, as the project's `weft.toml` says: a program without
-    effects pays for nothing.
+    Resources that are not passed in are created on first use from the project's `weft.toml`.
     """
 
     def __init__(
@@ -93,17 +92,18 @@ class LocalEffects:
         folder: Path | str | None = None,
         is_from_here: bool = False,
     ) -> None:
-        """`ask_person` asks who is at the terminal. Without `asks_elsewhere` nobody else is ever asked.
+        """Initialize; `ask_person` asks the person at the terminal.
 
-        `fetch` brings an embedded model that is needed and not here; without it that is an error.
+        Without `asks_elsewhere`, questions are never stored for somebody else to answer. `fetch` downloads a
+        missing embedded model; without it, a missing model is an error.
 
-        `memory_roots` are indexed and looked in instead of the project's, in the index of the store
-        `memory_db`; `on_indexing` is told how far the index is, in a thread.
+        `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;
+        `on_indexing` receives the progress of indexing, in a thread.
 
-        `folder` is where scripts run and whose project it is, instead of the folder of this process.
-        `is_from_here`: relative paths of files are looked up in the current folder first.
+        `folder` is the project folder, in which scripts run, by default the current folder. With
+        `is_from_here`, relative paths of files are resolved against the current folder first.
         """
-        self._equipment = ProjectResources(
+        self._resources = ProjectResources(
             models=models,
             tools=tools,
             files=files,
@@ -120,14 +120,14 @@ class LocalEffects:
             folder=folder,
             is_from_here=is_from_here,
         )
-        equipment = self._equipment
+        resources = self._resources
         self._folder = None if folder is None else str(folder)
         self._memory = TaskMemory(
-            equipment.memory, lambda: equipment.memory_settings, equipment.found_files, equipment.base
+            resources.memory, lambda: resources.memory_settings, resources.found_files, resources.base
         )
         self._log_message = log_message
         self._model = model
-        """The model of tasks that name none."""
+        """Model of tasks that do not name one."""
         self._on_event = on_event
         self._is_streaming = is_streaming
         self._ask_here = ask_person
@@ -135,10 +135,10 @@ class LocalEffects:
         self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = UsageLedger()
-        """What models were asked for, and what it cost."""
+        """Tokens and cost of all model requests."""
 
     def ask_through(self, keep: KeepQuestion) -> None:
-        """Have questions to people kept: `keep` asks who is here, if anybody is, or somebody else."""
+        """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
         here = self._ask_here
         if not self._asks_elsewhere and here is None:
             return
@@ -148,108 +148,111 @@ class LocalEffects:
 
         self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
-        """The model's answer, with what it took in its notes."""
-        return await self.call_model_kept(step, call, purse, None)
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
+        """Return the response of the model, with tokens and cost in its notes."""
+        return await self.call_model_kept(step, call, account, None)
 
     async def call_model_kept(
-        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal | None
+        self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal | None
     ) -> TaskResult:
-        """The same; each turn of the session is asked of the journal first."""
+        """Return the response of the model; turns that the journal has recorded are replayed."""
         with _task_span(step, "atomic", call.template):
-            return await self._call_model(step, call, purse, journal)
+            return await self._call_model(step, call, account, journal)
 
     async def _call_model(
-        self, step: Step, call: ModelCall, purse: BudgetAccount, journal: TurnJournal | None
+        self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal | None
     ) -> TaskResult:
         if call.subtype in AIDER_SUBTYPES:
             return await self._run_aider(step, call)
         handler = Handler(
             await self._find_model(call.model, call.provider),
-            self._equipment.tools() if call.tools else None,
-            self._equipment.handler,
+            self._resources.tools() if call.tools else None,
+            self._resources.handler,
             journal,
             on_event=self._events(call),
             clock=self._clock,
             is_streaming=self._is_streaming,
         )
         context = await handler.journal.context(
-            TaskContext, lambda: self._context(step, call, purse, handler)
+            TaskContext, lambda: self._context(step, call, account, handler)
         )
-        tool_context = self._tool_context_of(step, purse, handler.model)
-        result = await handler.run(step, call, purse, context.data, tool_context)
+        tool_context = self._tool_context_of(step, account, handler.model)
+        result = await handler.run(step, call, account, context.data, tool_context)
         return result.with_notes(**context.notes(call))
 
     async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
-        """What aider did: it asks the model itself, so that the budget pays when it has ended."""
-        # Imported here: few programs have such tasks.
+        """Run aider, which calls the model itself: its usage is recorded when it has ended."""
+        # Imported here: few programs have aider tasks.
         from weft.effects.aider import AiderTasks
 
-        equipment = self._equipment
-        tasks = AiderTasks(equipment.aider, self._memory, lambda: equipment.memory_settings, self.run_script)
+        resources = self._resources
+        tasks = AiderTasks(resources.aider, self._memory, lambda: resources.memory_settings, self.run_script)
         try:
             result = await tasks.perform(step, call, self._model)
         except TaskFailed as error:
-            self._enter(step, call, error.result().notes)
+            self._record_usage(step, call, error.result().notes)
             raise
-        self._enter(step, call, result.notes)
+        self._record_usage(step, call, result.notes)
         return result
 
-    def _enter(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
-        """Enter what aider's model took, if it was asked."""
+    def _record_usage(self, step: Step, call: ModelCall, notes: dict[str, Any]) -> None:
+        """Add the usage of aider's model to the ledger, if the notes have any."""
         usage = notes.get("usage")
         if usage is not None:
             amounts = {name: usage[name] for name in ("input_tokens", "output_tokens", "cost")}
             self.ledger.add(Entry(step_key=step.key, template=call.template, model=usage["model"], **amounts))
 
     async def _context(
-        self, step: Step, call: ModelCall, purse: BudgetAccount, handler: Handler
+        self, step: Step, call: ModelCall, account: BudgetAccount, handler: Handler
     ) -> TaskContext:
-        """The files that a task names, and what memory finds for it if it asks memory."""
-        files = await files_of(call.files, step, self.run_script, self._equipment.files)
+        """Return the named files of a task, and matches of memory if the task uses memory."""
+        files = await files_of(call.files, step, self.run_script, self._resources.files)
         is_described = call.files is not None and call.files.source in DESCRIBED
         if not is_described and not call.context.wants_fresh:
             data = files.context(self._clock.now())
             return TaskContext(data=data, warnings=files.warnings, given=files.given())
-        room = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
-        ranker = self._ranker(query_of(call), purse, handler.model, call.timeout_seconds)
-        return await self._memory.for_task(step, call, files, room, ranker, self._clock.now())
+        window = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
+        ranker = self._ranker(query_of(call), account, handler.model, call.timeout_seconds)
+        return await self._memory.for_task(step, call, files, window, ranker, self._clock.now())
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
-        """How the program ended; fails when it may not run, or cannot be started."""
+        """Run a script and return its outcome; raise TaskFailed if it is not allowed or cannot be started."""
         with _task_span(step, "script", run.template) as running:
-            outcome = await run_program(run, self._equipment.commands, cwd=self._folder, record=step.record)
+            outcome = await run_program(run, self._resources.commands, cwd=self._folder, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
 
     async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
-        """Of a script the folder it runs in, of a pure tool what it does; of other tools it is not known."""
+        """Return what else a result depends on: the folder of a script, the code digest of a pure tool.
+
+        None for other tools.
+        """
         if isinstance(request, ScriptRun):
             return str(working_folder())
         try:
-            tool = await self._equipment.tools().find(request.tool)
-        except ToolFailed:  # told when it is called
+            tool = await self._resources.tools().find(request.tool)
+        except ToolFailed:  # reported when it is called
             return None
         return tool.code_digest if isinstance(tool, Pure) else None
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Any:
-        """What the tool returns; fails when it is not there, its arguments do not fit, or it fails itself."""
-        context = self._tool_context_of(step, purse, None)
+    async def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Any:
+        """Call a tool and return its result; raise TaskFailed if it is unknown or fails."""
+        context = self._tool_context_of(step, account, None)
         with tool_span(call.tool):
-            return await call_by_name(self._equipment.tools(), call, context)
+            return await call_by_name(self._resources.tools(), call, context)
 
     async def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
-        """What memory finds; fails when there is no index and none can be made."""
-        return await self._answer(step, query, purse, None)
+        """Query memory; raise TaskFailed if there is no index and it cannot be created."""
+        return await self._answer(step, query, account, None)
 
     async def _answer(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount, model: Model | None
+        self, step: Step, query: ContextQuery, account: BudgetAccount, model: Model | None
     ) -> dict[str, Any]:
         if self._memory.wants_ranking(query):
             model = model or await self._find_model(None)
-        ranker = None if model is None else self._ranker(query, purse, model)
+        ranker = None if model is None else self._ranker(query, account, model)
         with _task_span(step, "get_context", None):
             answer = await self._memory.answer(step, query, ranker)
         items = [
@@ -259,81 +262,81 @@ class LocalEffects:
         return {**found, "matches": items}
 
     def _ranker(
-        self, query: ContextQuery, purse: BudgetAccount, model: Model, timeout_seconds: float | None = None
+        self, query: ContextQuery, account: BudgetAccount, model: Model, timeout_seconds: float | None = None
     ) -> Ranker | None:
-        """What ranks the answer to a query again; None: nobody is to."""
+        """Return the ranker of a query, None if its matches are not ranked by a model."""
         if not self._memory.wants_ranking(query):
             return None
         return Ranker(
             model=model,
-            settings=self._equipment.handler,
-            purse=purse,
+            settings=self._resources.handler,
+            account=account,
             events=self._events,
             clock=self._clock,
             timeout_seconds=timeout_seconds,
         )
 
-    def _tool_context_of(self, step: Step, purse: BudgetAccount, model: Model | None) -> ToolContext:
-        """How the tools of a step reach a person, and memory, which pays as the step does."""
+    def _tool_context_of(self, step: Step, account: BudgetAccount, model: Model | None) -> ToolContext:
+        """Return the context of a step's tools: how they ask a person, and query memory on its budget."""
 
         async def get_context(text: str) -> dict[str, Any]:
-            return await self._answer(step, ContextQuery(query=text), purse, model)
+            return await self._answer(step, ContextQuery(query=text), account, model)
 
         return msgspec.structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """The result of the body."""
+        """Run the body of a composite task inside a span."""
         request = step.request
         kind, name = (request.kind, request.name) if isinstance(request, Composite) else ("composite", None)
         with _task_span(step, kind, name):
             return await body()
 
     def log(self, message: str) -> None:
-        """Pass the message on; to the log of this module unless it was said otherwise."""
+        """Pass a message to `log_message`."""
         self._log_message(message)
 
     def tools(self) -> frozenset[str] | None:
-        """Those of servers are known only when they are connected: it cannot be said."""
+        """Return None: the tools of MCP servers are known only once they are connected."""
         return None
 
     def schema_text(self, path: str, source: str) -> str:
-        """The text of a schema file, whose path is relative to the file of the program."""
+        """Return the text of a schema file; its path is relative to the file of the program."""
         return schema_file_text(path, source)
 
     def known_names(self) -> KnownNames:
-        """Return which tools, models and schema files programs can name here, as far as it is known."""
-        return self._equipment.known_names(self.schema_text)
+        """Return the tools, models and schema files that programs can name, as far as they are known."""
+        return self._resources.known_names(self.schema_text)
 
     async def require_files(self, files: Iterable[CertainFile]) -> None:
-        """Raise TaskFailed for the first file that cannot be read, before any task is performed."""
+        """Raise TaskFailed for the first file that cannot be read."""
         for file in files:
             try:
-                await self._equipment.files().read(file.path)
+                await self._resources.files().read(file.path)
             except ToolFailed as error:
                 failure = missing_file(cut(file.path, MAX_SHOWN_CHARACTERS), str(error))
                 raise failure.at(file.span) from error
 
     async def close(self) -> None:
-        """Let go of connections, servers and models in memory."""
-        await self._equipment.close()
+        """Close connections, servers and loaded models."""
+        await self._resources.close()
 
     async def _find_model(self, name: str | None, provider: str | None = None) -> Model:
         try:
-            return await self._equipment.models().find(name or self._model, provider)
+            return await self._resources.models().find(name or self._model, provider)
         except ModelError as error:
             raise TaskFailed(model_failure(error, error.message)) from error
         except MissingExtra as error:
             raise TaskFailed(TaskFailure("dependency_error", error.message)) from error
 
     def _events(self, call: ModelCall) -> OnEvent:
-        """What keeps the ledger, and passes events on, without secrets."""
-        told = None if self._on_event is None else RedactedEvents(self._on_event)
+        """Return a listener that updates the ledger and forwards events with secrets redacted."""
+        redacted = None if self._on_event is None else RedactedEvents(self._on_event)
 
         def on_event(event: ModelEvent) -> None:
             if isinstance(event, TurnEnded | TurnFailed):
                 self.ledger.add(_entry(event, call))
-            if told is not None:
-                told.tell(event)
+            if redacted is not None:
+                redacted.tell(event)
 
         return on_event
 

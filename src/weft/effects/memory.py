@@ -1,4 +1,4 @@
-"""The memory of a project: its index, which lives where its store is, and what finds in it."""
+"""Open the memory of a project: its index, in the file of its store, and the matchers."""
 
 import logging
 import sqlite3
@@ -27,8 +27,8 @@ from weft.store.sqlite.connection import APPLICATION_ID
 INDEX_FILE = "index.db"
 
 ASK_WAIT_SECONDS = 0.3
-"""How long a question waits for another process that updates the index: for a watch that takes in a file, not
-for a first run."""
+"""How long a query waits for another process that updates the index: long enough for `weft index watch` to
+index a file, not for a first update."""
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,10 @@ def open_memory(
     db: str | None = None,
     folder: Path | None = None,
 ) -> Memory:
-    """What knows the files of the roots. Nothing is indexed before the first question.
+    """Return the memory of the roots; nothing is indexed before the first query.
 
-    `db` is the store whose index is used, if it is not the project's; `folder` where the project is, if not
-    here. With an embedder what was found by
-    words is ordered by meaning too.
+    `db` names another store than the project's, `folder` another project folder than the current one. With
+    an embedder, matches are also ranked by meaning.
     """
     index = open_index(db, wait_seconds=ASK_WAIT_SECONDS, folder=folder)
     matcher: Matcher
@@ -72,9 +71,9 @@ def open_index(
     on_wait: Callable[[str], None] | None = None,
     folder: Path | None = None,
 ) -> SqliteIndex:
-    """The project's index, which is made if it is not there.
+    """Open the index of the project; create a missing one.
 
-    An update waits so long for another process; `on_wait` is told the root when that takes long.
+    An update waits up to `wait_seconds` for another process; `on_wait` is called with the root if it waits.
     """
     folder = folder or working_folder()
     settings = load_settings(db=db, folder=folder)
@@ -96,9 +95,9 @@ def open_index(
 def find_index(
     db: str | None = None, *, of_any_shape: bool = False, on_wait: Callable[[str], None] | None = None
 ) -> SqliteIndex | None:
-    """The project's index; None when there is none, and then nothing is written.
+    """Open the index of the project; return None, and write nothing, if there is no index.
 
-    One of another version is made anew if any shape will do; else it is left as it is, and said.
+    An index of another version is created again with `of_any_shape`, otherwise it is an error.
     """
     file = index_file(load_settings(db=db).db)
     try:
@@ -109,13 +108,13 @@ def find_index(
 
 
 def index_roots() -> list[Path]:
-    """The folders that are indexed when nobody says which: those of `[memory]`, else of `[tools]`."""
+    """Return the folders to index by default: the roots of `[memory]`, else of `[tools]`."""
     project = read_project(working_folder())
     return [Path(root) for root in project.memory.roots or project.tools.roots]
 
 
 def index_file(db: str, folder: Path | None = None) -> Path:
-    """The store's own file if it has one; else beside where that would be."""
+    """Return the file of the index: that of a SQLite store, otherwise one in the project's .weft folder."""
     if is_postgresql(db) or is_memory(db):
         return default_store(folder or working_folder()).with_name(INDEX_FILE)
     return Path(db)
@@ -124,7 +123,7 @@ def index_file(db: str, folder: Path | None = None) -> Path:
 def _log_update(report: IndexReport) -> None:
     if report.added or report.changed or report.removed:
         log.info(
-            "the index knows %d files: %d new, %d changed, %d gone",
+            "index updated: %d files, %d new, %d changed, %d deleted",
             report.files,
             report.added,
             report.changed,

@@ -1,4 +1,4 @@
-"""Rank what memory found by asking a model, in requests that fit its context window."""
+"""Let a model rank the matches of memory, in requests that fit its context window."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -20,16 +20,16 @@ from weft.memory.context.assembly import CountTokens
 from weft.memory.protocol import Match
 
 MAX_CANDIDATES = 60
-"""How many pieces are looked at again; those after them keep their order."""
+"""How many pieces are ranked; the pieces after them keep their order."""
 
 MAX_IN_CALL = 15
-"""How many pieces a call shows: small models lose the thread of longer lists."""
+"""How many pieces a request shows: small models handle longer lists badly."""
 
 MAX_CHOSEN = 8
-"""How many pieces a call may name."""
+"""How many pieces the response may name."""
 
 MAX_TEXT_CHARACTERS = 600
-"""How much of a piece's text is shown: what it is, not all of it."""
+"""How many characters of a piece are shown."""
 
 SYSTEM = (
     "You choose which pieces of a project help with a task. Answer with the ids of those that help, the most "
@@ -48,27 +48,27 @@ EXAMPLES = (
     (_LOGIN, '{"relevant": ["web/login.py:10-60", "web/session.py:1-30"]}'),
     (_PRICES, '{"relevant": ["shop/prices.py:1-25"]}'),
 )
-"""Questions and answers that come before: they show a small model the form."""
+"""Example requests and responses that show a small model the format."""
 
 
 class Candidate(Struct, frozen=True):
-    """A piece as the model sees it."""
+    """A piece in the form shown to the model."""
 
     id: str
     text: str
 
 
 class RankRequest(Struct, frozen=True, kw_only=True):
-    """What a model is asked in one call."""
+    """One request to rank a batch of pieces."""
 
     prompt: str
     candidates: tuple[Candidate, ...]
-    """Data: shown apart from the prompt, for files may say anything."""
+    """Sent as data, apart from the prompt: files may contain instructions."""
     schema: dict[str, Any]
 
 
 class Reranked(Struct, frozen=True, kw_only=True):
-    """The pieces in their new order, and what it took."""
+    """The pieces in their new order, and the number of requests."""
 
     matches: tuple[Match, ...]
     calls: int = 0
@@ -76,30 +76,30 @@ class Reranked(Struct, frozen=True, kw_only=True):
 
 
 class RankingFailed(Exception):
-    """A model gave no order."""
+    """The model did not return a ranking."""
 
 
 AskModel = Callable[[RankRequest], Awaitable[Any]]
-"""Gives the JSON that the model answered; raises RankingFailed."""
+"""Returns the JSON response of the model; raises RankingFailed."""
 
 
 async def rerank(
-    matches: Sequence[Match], task: str, ask: AskModel, count: CountTokens, room: int | None
+    matches: Sequence[Match], task: str, ask: AskModel, count: CountTokens, max_tokens: int | None
 ) -> Reranked:
-    """The pieces in the order that the model gives; in the order they have when the model fails.
+    """Return the pieces in the order chosen by the model, or in their old order if the model fails.
 
-    They are shown in batches that fit `room` tokens. The first of every batch come first, then the second of
-    every batch; among equals, and for those that no call named, the order they had before decides.
+    They are sent in batches that fit into `max_tokens` tokens. The first of every batch come first, then the
+    second of every batch; ties, and pieces that no response named, keep their old order.
     """
     shown, rest = list(matches[:MAX_CANDIDATES]), list(matches[MAX_CANDIDATES:])
     ranks: dict[str, int] = {}
     calls = 0
-    async for batch in batches([candidate_of(match) for match in shown], count, room):
+    async for batch in batches([candidate_of(match) for match in shown], count, max_tokens):
         calls += 1
         try:
             chosen = _ids(await ask(_request(batch, task)), batch)
         except RankingFailed as error:
-            warning = f"what memory found is not ranked again: {error}"
+            warning = f"the matches of memory were not ranked by the model: {error}"
             return Reranked(matches=tuple(matches), calls=calls, warnings=(warning,))
         ranks |= {name: rank for rank, name in enumerate(chosen)}
     order = sorted(shown, key=lambda match: ranks.get(candidate_of(match).id, MAX_CANDIDATES))
@@ -107,7 +107,7 @@ async def rerank(
 
 
 def candidate_of(match: Match) -> Candidate:
-    """The piece with its names and the beginning of its text."""
+    """Return a piece with the symbols it defines and the beginning of its text."""
     chunk = match.chunk
     names = f"defines {', '.join(chunk.symbols[:8])}\n" if chunk.symbols else ""
     text = chunk.text.strip()[:MAX_TEXT_CHARACTERS]
@@ -116,16 +116,16 @@ def candidate_of(match: Match) -> Candidate:
 
 
 async def batches(
-    candidates: Sequence[Candidate], count: CountTokens, room: int | None
+    candidates: Sequence[Candidate], count: CountTokens, max_tokens: int | None
 ) -> AsyncIterator[tuple[Candidate, ...]]:
-    """The candidates in groups that fit; one that does not fit alone is shown by its id."""
+    """Yield batches that fit into `max_tokens` tokens; a candidate that is too long is reduced to its id."""
     batch: list[Candidate] = []
     used = 0
     for one in _distinct(candidates):
-        is_too_long = room is not None and await _cost(one, count) > room
+        is_too_long = max_tokens is not None and await _cost(one, count) > max_tokens
         candidate = Candidate(one.id, "") if is_too_long else one
         takes = await _cost(candidate, count)
-        if batch and (len(batch) == MAX_IN_CALL or (room is not None and used + takes > room)):
+        if batch and (len(batch) == MAX_IN_CALL or (max_tokens is not None and used + takes > max_tokens)):
             yield tuple(batch)
             batch, used = [], 0
         batch.append(candidate)
@@ -135,12 +135,12 @@ async def batches(
 
 
 async def _cost(candidate: Candidate, count: CountTokens) -> int:
-    # The id stands with the piece, in the schema, and may stand in the answer.
+    # The id occurs with the piece, in the schema, and possibly in the response.
     return await count(candidate.text) + 3 * await count(candidate.id) + 24
 
 
 def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Each id once: two roots may have files of the same name, which then rank alike."""
+    """Return each id once: files of the same path in two roots share an id and a rank."""
     first: dict[str, Candidate] = {}
     for candidate in candidates:
         first.setdefault(candidate.id, candidate)
@@ -162,17 +162,17 @@ def _request(batch: tuple[Candidate, ...], task: str) -> RankRequest:
     return RankRequest(prompt=prompt, candidates=batch, schema=schema)
 
 
-def _ids(answer: Any, batch: tuple[Candidate, ...]) -> list[str]:
-    """The ids that the model named, each once; a name that was not shown is passed over."""
-    named = answer.get("relevant") if isinstance(answer, dict) else None
+def _ids(response: Any, batch: tuple[Candidate, ...]) -> list[str]:
+    """Return the ids that the model named, each once; ignore ids that were not shown."""
+    named = response.get("relevant") if isinstance(response, dict) else None
     if not isinstance(named, list):
-        raise RankingFailed("the model gave no list of ids")
+        raise RankingFailed("the response of the model is not a list of ids")
     known = {candidate.id for candidate in batch}
     return list(dict.fromkeys(name for name in named if isinstance(name, str) and name in known))
 
 
 def _rescored(order: Sequence[Match], before: Sequence[Match], ranks: dict[str, int]) -> list[Match]:
-    """The pieces with the scores of the places they have now, so that larger stays better."""
+    """Return the pieces with the old scores in their new order, so that higher stays better."""
     scores = sorted((match.score for match in before), reverse=True)
     found = []
     for match, score in zip(order, scores, strict=True):
@@ -183,35 +183,37 @@ def _rescored(order: Sequence[Match], before: Sequence[Match], ranks: dict[str, 
 
 
 TEMPLATE = "system:rerank"
-"""Whose requests these are, in the ledger and for scripted answers."""
+"""Template name of these requests in the usage ledger and for scripted models."""
 
 MAX_TASK_CHARACTERS = 2_000
-"""How much of the question the model is shown."""
+"""How many characters of the query the model is shown."""
 
 _BARE = ContextPayload(ContextManagement("none", False, "notes_only", "disabled"))
 
 
 class Ranker(Struct, frozen=True, kw_only=True):
-    """A model that can be asked, and what its requests count in."""
+    """A model that ranks matches, with the budget account that its requests are charged to."""
 
     model: Model
     settings: HandlerSettings
-    purse: BudgetAccount
+    account: BudgetAccount
     events: Callable[[ModelCall], OnEvent]
     clock: Clock
     timeout_seconds: float | None = None
 
     async def ranked(self, step: Step, matches: tuple[Match, ...], task: str) -> Reranked:
-        """The pieces in the model's order; in their own, with a warning, when it gives none."""
+        """Return the pieces in the model's order, or in their old order with a warning if it fails."""
         if len(matches) < 2:
             return Reranked(matches=matches)
         question = task[:MAX_TASK_CHARACTERS]
-        room = await context_room(step, self._call(question, {}), self.model, None, self.settings, self.clock)
+        window = await context_room(
+            step, self._call(question, {}), self.model, None, self.settings, self.clock
+        )
 
         async def ask(request: RankRequest) -> Any:
             return await self._ask(step, request)
 
-        return await rerank(matches, question, ask, room.count, room.tokens)
+        return await rerank(matches, question, ask, window.count, window.tokens)
 
     async def _ask(self, step: Step, request: RankRequest) -> Any:
         call = self._call(request.prompt, request.schema)
@@ -222,11 +224,11 @@ class Ranker(Struct, frozen=True, kw_only=True):
             )
         )
         try:
-            return parse_output((await handler.run(step, call, self.purse, context)).content, None)
+            return parse_output((await handler.run(step, call, self.account, context)).content, None)
         except TaskFailed as error:
             raise RankingFailed(error.message) from error
         except BadOutput as error:
-            raise RankingFailed(f"the model's answer is no JSON: {error}") from error
+            raise RankingFailed(f"the response of the model is not JSON: {error}") from error
 
     def _call(self, prompt: str, schema: dict[str, Any]) -> ModelCall:
         return ModelCall(

@@ -1,4 +1,4 @@
-"""What effects are performed with, as a project's `weft.toml` says: each made when it is first needed."""
+"""Lazily created models, tools, files and memory of a project, as configured in `weft.toml`."""
 
 import asyncio
 import logging
@@ -39,16 +39,17 @@ if TYPE_CHECKING:
     from weft.tools.roots import FileText, Roots
 
 OnIndexing = Callable[[IndexProgress], None]
-"""Told how far an index is. Called in a thread."""
+"""Receives the progress of indexing; called in a thread."""
 
 log = logging.getLogger(__name__)
 
 
 class ProjectResources:
-    """Models, tools, files and settings. What is given is used; the rest is the project's.
+    """Models, tools, files, memory and settings of a project, unless they are passed in.
 
-    A program without effects pays for none of it: neither `weft.toml` is read nor a library imported. Several
-    event loops, each in a thread, may use one object: each has models and tools of its own.
+    Each resource is created on first use: for a program without effects, neither `weft.toml` is read nor a
+    library imported. Several event loops, each in a thread, may share one object: each gets its own models
+    and tools.
     """
 
     def __init__(
@@ -70,9 +71,9 @@ class ProjectResources:
         folder: Path | str | None = None,
         is_from_here: bool = False,
     ) -> None:
-        """`folder` is that of the project; without it the one that this process is in.
+        """Initialize; `folder` is the folder of the project, by default that of the current folder.
 
-        `is_from_here`: relative paths of files are looked up in the current folder first.
+        With `is_from_here`, relative paths of files are resolved against the current folder first.
         """
         self._is_from_here = is_from_here
         self._folder = None if folder is None else Path(folder)
@@ -83,89 +84,89 @@ class ProjectResources:
         self._memory_db = memory_db
         self._on_indexing = on_indexing
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
-        """By event loop: connections and locks belong to the one that they were made in."""
-        self._lock = threading.Lock()  # loops run in threads
+        """By event loop: connections and locks are bound to the loop they were created in."""
+        self._lock = threading.Lock()  # event loops run in threads
         self._files = files
         self._commands = commands
         self._handler = handler
         self._on_event = on_event
         self._say = say
-        """Tells a person which model answers when nobody has chosen one."""
+        """Reports which model is used when none is configured."""
         self._fetch = fetch
-        """Brings an embedded model that is needed and not here; None: that is an error."""
+        """Downloads a missing embedded model; with None, a missing model is an error."""
         self._project: ProjectSettings | None = None
 
     @property
     def commands(self) -> CommandSettings:
-        """What scripts may do."""
+        """Return the settings for scripts."""
         return self._commands if self._commands is not None else self.project.executors.command
 
     @property
     def handler(self) -> HandlerSettings:
-        """What every session is bound by."""
+        """Return the limits of model sessions."""
         return self._handler if self._handler is not None else self.project.models.handler
 
     @property
     def project(self) -> ProjectSettings:
-        """What `weft.toml` says."""
+        """Return the settings of `weft.toml`, read on first use."""
         if self._project is None:
-            self._project = read_project(self._here_or_there())
+            self._project = read_project(self._project_folder())
         return self._project
 
-    def _here_or_there(self) -> Path:
+    def _project_folder(self) -> Path:
         return self._folder or working_folder()
 
     def models(self) -> Models:
-        """The models there are."""
-        opened = self._here()
+        """Return the models of this event loop."""
+        opened = self._for_this_loop()
         if opened.models is None:
-            opened.models = self._configured()
+            opened.models = self._configured_models()
         return opened.models
 
     def tools(self) -> Tools:
-        """The tools there are."""
-        opened = self._here()
+        """Return the tools of this event loop."""
+        opened = self._for_this_loop()
         if opened.tools is None:
             opened.tools = self._toolbox()
         return opened.tools
 
     def known_names(self, schemas: ReadSchema) -> KnownNames:
-        """Return what programs can name; of models and tools that were given it is not known beforehand."""
+        """Return the names that programs can use; None for models and tools that were passed in."""
         known = project_names(self.project, schemas)
         tools = known.tools if self._given_tools is None else None
         return KnownNames(tools, known.models if self._given_models is None else None, schemas)
 
     def files(self) -> ReadsFiles:
-        """What reads the files of tasks: inside the roots."""
+        """Return the reader for files of tasks, which reads only inside the roots of `[tools]`."""
         if self._files is None:
-            # Imported here: programs that name no files need not pay for it.
+            # Imported here: needed only by programs that name files.
             from weft.tools.roots import Roots
 
             here = [Path.cwd()] if self._is_from_here else []
-            folders = (*here, project_folder(self._here_or_there()), self.base())
+            folders = (*here, project_folder(self._project_folder()), self.base())
             self._files = RootFiles(Roots(self.project.tools.roots), folders)
         return self._files
 
     def found_files(self, memory: "Memory") -> ReadsFiles:
-        """What reads the files that memory found: inside its roots, which may not be those of tools."""
-        # Imported here: as above.
+        """Return the reader for files that memory found, which reads only inside the roots of memory."""
+        # Imported here: see `files`.
         from weft.tools.roots import Roots
 
         return RootFiles(Roots(memory.roots))
 
     def base(self) -> Path:
-        """The folder that tools and tasks begin a relative path at."""
+        """Return the folder that relative paths of tools and tasks are resolved against."""
         return base_folder(self.project)
 
     @property
     def memory_settings(self) -> MemorySettings:
-        """What memory may give to a task."""
+        """Return the limits of the context that memory adds to a task."""
         return self._memory_settings if self._memory_settings is not None else self.project.memory
 
     def memory(self) -> "Memory":
-        """What knows the files of the project."""
+        """Return the memory of the project, shared by all event loops."""
         if self._memory is None:
-            # Imported here: programs that ask for no context need not pay for it.
+            # Imported here: needed only by programs that query memory.
             from weft.effects.memory import open_memory
 
             roots = self._memory_roots or self.project.memory.roots or self.project.tools.roots
@@ -178,21 +179,20 @@ class ProjectResources:
         name = self.memory_settings.embeddings
         if name is None:
             return None
-        # Imported here: it is off unless somebody turns it on.
+        # Imported here: embeddings are off by default.
         from weft.effects.embedder import LocalEmbedder
 
         return LocalEmbedder(name, self._fetch)
 
-    def _here(self) -> "_Opened":
-        """What is open in the running event loop."""
+    def _for_this_loop(self) -> "_Opened":
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._opened:
                 self._opened[loop] = _Opened(self._given_models, self._given_tools)
             return self._opened[loop]
 
-    def _configured(self) -> Models:
-        # Imported here: a program that asks no model need not pay for it.
+    def _configured_models(self) -> Models:
+        # Imported here: needed only by programs that use models.
         from weft.llm.local.models import EmbeddedModels
         from weft.llm.models import ConfiguredModels
 
@@ -205,17 +205,17 @@ class ProjectResources:
         )
 
     def _toolbox(self) -> Tools:
-        # Imported here: most programs call no tools, and all executors come with them.
+        # Imported here: imports all executors, and most programs call no tools.
         from weft.effects.tools import open_project_tools
 
-        file = find_project_file(self._here_or_there())
-        folder = self._here_or_there() if file is None else file.parent
+        file = find_project_file(self._project_folder())
+        folder = self._project_folder() if file is None else file.parent
         project = self.project
         return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)
 
     def aider(self) -> "AiderRunner":
-        """What runs aider: with the models of the settings, for those that were given are no programs."""
-        # Imported here: few programs have such tasks.
+        """Return the runner of aider, with the configured models: a process cannot use passed-in ones."""
+        # Imported here: few programs have aider tasks.
         from weft.integrations.aider.models import AiderModels
         from weft.integrations.aider.runner import AiderRunner
 
@@ -226,16 +226,16 @@ class ProjectResources:
         return AiderRunner(executors, project.tools.roots, models, say=self._say, kept_files=kept_files)
 
     def _chosen_models(self) -> ModelsSettings:
-        """The settings of models, with the default that the environment names."""
+        """Return the model settings, with WEFT_MODEL as the default model if it is set."""
         settings = self.project.models
         chosen = os.environ.get("WEFT_MODEL", "").strip()
         return structs.replace(settings, default=chosen) if chosen else settings
 
     async def close(self) -> None:
-        """Let go of what this event loop has opened: servers, connections and models in memory.
+        """Close the servers, connections and loaded models of this event loop.
 
-        What is needed again is made again. What was given is closed with the last loop that uses it; the
-        index too, which all loops share.
+        They are created again on the next use. Resources that were passed in or are shared by all loops, such
+        as the index, are closed with the last loop that uses them.
         """
         with self._lock:
             own = self._opened.pop(asyncio.get_running_loop(), None)
@@ -255,7 +255,7 @@ class ProjectResources:
 
 
 class _Opened:
-    """What one event loop uses."""
+    """Models and tools of one event loop."""
 
     def __init__(self, models: Models | None, tools: Tools | None) -> None:
         self.models = models
@@ -266,22 +266,22 @@ class RootFiles:
     """Reads files inside roots."""
 
     def __init__(self, roots: "Roots", folders: Sequence[Path] = ()) -> None:
-        """`folders` are where a relative path is looked up, in this order; without them in the first root."""
+        """Initialize; relative paths are tried in `folders` in order, by default in the first root."""
         self._roots = roots
         self._folders = tuple(dict.fromkeys(folders))
 
     async def read(self, path: str) -> str:
-        """Return the text of a file; of one that is very long the beginning, which says so."""
+        """Return the text of a file; a very long file is cut, with a note at the end. Raise ToolFailed."""
         try:
             found = await run_blocking(lambda: self._first(path), name="weft-read")
         except RequestError as error:
             raise ToolFailed(error.message) from error
         if found.is_binary:
-            raise ToolFailed("it is no text")
+            raise ToolFailed("it is not a text file")
         return f"{found.text}\n[cut here: {found.size} bytes in all]" if found.is_cut else found.text
 
     def _first(self, path: str) -> "FileText":
-        """Read the first file of that path which is there; raise what is wrong with the last one."""
+        """Read the file from the first folder that has it; raise the error of the last attempt."""
         for folder in self._folders[:-1]:
             with suppress(RequestError):
                 return self._roots.read(str(folder / path))

@@ -1,4 +1,4 @@
-"""Runs the programs of scripts and tools as the `command` executor does; no task is stored."""
+"""Run the commands of scripts and tools with the `command` executor, without storing a task."""
 
 from weft.config.sections import CommandSettings
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, StepRecord
@@ -18,9 +18,9 @@ async def run_program(
     max_output_bytes: int | None = None,
     record: StepRecord | None = None,
 ) -> ScriptOutcome:
-    """How the program ended; raises TaskFailed when it may not run, or cannot be started.
+    """Run a command and return its outcome; raise TaskFailed if it is not allowed or cannot be started.
 
-    `record` is what the program is told to be: the step of a run.
+    `record` is the step of a run that the command's environment variables name.
     """
     inputs: JsonObject = {"env": run.environment, "stdin": run.stdin, "check": False}
     inputs |= {"argv": list(run.argv)} if run.shell is None else {"shell": True, "command": run.shell}
@@ -40,7 +40,7 @@ async def run_program(
 
 
 def step_work(name: str, inputs: JsonObject, record: StepRecord | None = None) -> Work:
-    """An attempt at a step of a run; without a record, at a task that is stored nowhere."""
+    """Return an attempt at a step of a run, or without a record at a task that is not stored."""
     record = record or StepRecord(new_task_id(), 1)
     return Work(
         task=Task(id=record.task_id, name=name, status=Status.IN_PROGRESS, inputs=inputs),
@@ -52,4 +52,4 @@ def step_work(name: str, inputs: JsonObject, record: StepRecord | None = None) -
 
 
 async def _unreported(fraction: float) -> None:
-    """Progress that nobody looks at."""
+    """Ignore the progress."""

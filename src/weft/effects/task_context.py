@@ -1,4 +1,4 @@
-"""The context of a task besides its prompt: the files it names, and what memory finds."""
+"""Context of a task besides its prompt: the files it names, and the matches of memory."""
 
 import shlex
 import threading
@@ -34,31 +34,31 @@ from weft.memory.protocol import Match
 from weft.secrets.truncation import cut
 
 MAX_FILES = 1_000
-"""Most files of one task: a command that lists a whole disk is a mistake."""
+"""Most files of one task; a command that lists more is a mistake."""
 
 RunScript = Callable[[Step, ScriptRun], Awaitable[ScriptOutcome]]
 
 
 class ReadsFiles(Protocol):
-    """Reads files that may be read."""
+    """Reads text files inside the allowed folders."""
 
     async def read(self, path: str) -> str:
-        """The text of a file. Raises ToolFailed when it is not there, is no text, or may not be read."""
+        """Return the text of a file; raise ToolFailed if it is missing, not text, or not allowed."""
         ...
 
 
 class TaskFiles(Struct, frozen=True):
-    """What was read for a task, and what could not be."""
+    """The files read for a task, and warnings about files that could not be read."""
 
     items: tuple[MatchItem, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def context(self, now: datetime) -> DataContext:
-        """The files as the data of a task."""
+        """Return the files as the data context of a task."""
         return DataContext(retrieved_at=now, items=self.items)
 
     def given(self) -> tuple[dict[str, Any], ...]:
-        """What the notes of a result say of the files; never what is in them."""
+        """Return ids and paths of the files for the notes of a result; never their contents."""
         return tuple({"id": item.id, "path": item.source_path, "source": "file_paths"} for item in self.items)
 
 
@@ -70,14 +70,13 @@ async def files_of(
 ) -> TaskFiles:
     """Return the files of a request, in the order in which they are named.
 
-    Raise TaskFailed for a file that the task names and that cannot be read, unless it is optional, and for
-    a command that may not run. Of the files that a command lists, those that cannot be read are left out: it
-    may list files that were deleted.
+    Raises TaskFailed for a named file that cannot be read, unless it is optional, and for a command that is
+    not allowed. Unreadable files that a command lists are skipped with a warning: it may list deleted files.
     """
     if files is None:
         return NOTHING
     if files.source in ("description", "context_description"):
-        return NOTHING  # memory finds those
+        return NOTHING  # memory finds these files
     paths = files.paths
     warnings: list[str] = []
     if files.source == "command":
@@ -91,62 +90,64 @@ async def files_of(
             shown = cut(path, MAX_SHOWN_CHARACTERS)
             if path in required:
                 raise missing_file(shown, str(error)) from error
-            warnings.append(f"file '{shown}' is left out: {error}")
+            warnings.append(f"file '{shown}' skipped: {error}")
     return TaskFiles(tuple(items), tuple(warnings))
 
 
 def required_paths(files: Files) -> frozenset[str]:
-    """Return the paths that the task itself names and that must be there."""
+    """Return the named paths that are not optional."""
     optional = files.optional or ()
     return frozenset(path for n, path in enumerate(files.paths) if n not in optional)
 
 
 def missing_file(path: str, why: str) -> TaskFailed:
-    """Return the failure of a task that names a file which cannot be read."""
+    """Return the failure of a task with an unreadable required file."""
     message = (
-        f"the file '{path}' of the task cannot be read: {why}; paths are relative to the project folder. "
-        "Give the path of a file, or mark it as optional"
+        f"the file '{path}' of the task cannot be read: {why}. "
+        "Give a path relative to the project folder, or mark the file as optional"
     )
     return TaskFailed(TaskFailure("context_retrieval_failure", message))
 
 
 async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:
-    """The paths that a command prints, one a line; it is run as scripts are, never by a shell."""
+    """Return the paths that a command prints, one per line, and warnings; no shell is used."""
     try:
         argv = tuple(shlex.split(command))
     except ValueError as error:
-        raise _refused(f"the command of file_paths cannot be read: {error}") from None
+        raise _configuration_error(f"the command of file_paths cannot be parsed: {error}") from None
     if not argv:
-        raise _refused("the command of file_paths is empty")
+        raise _configuration_error("the command of file_paths is empty")
     outcome = await run(step, ScriptRun(argv=argv, description="file_paths"))
     warnings = []
     if outcome.exit_code != 0:
-        said = cut(outcome.stderr.strip(), MAX_SHOWN_CHARACTERS)
-        warnings.append(f"the command of file_paths ended with {outcome.exit_code}: {said}")
+        stderr = cut(outcome.stderr.strip(), MAX_SHOWN_CHARACTERS)
+        warnings.append(f"the command of file_paths exited with code {outcome.exit_code}: {stderr}")
     paths = [line for line in outcome.stdout.splitlines() if line.strip()]
     if warnings and not paths:
-        raise TaskFailed(TaskFailure("context_retrieval_failure", f"{warnings[0]} and lists no file"))
+        raise TaskFailed(TaskFailure("context_retrieval_failure", f"{warnings[0]} (it listed no files)"))
     if any("\0" in path or "\ufffd" in path for path in paths):
-        message = "what the command of file_paths prints is no list of paths, one a line"
+        message = "the output of the command of file_paths is not a list of paths, one per line"
         details = {"partial_context": cut(outcome.stdout, MAX_SHOWN_CHARACTERS)}
         raise TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
     if len(paths) > MAX_FILES:
-        warnings.append(f"the command of file_paths lists {len(paths)} files; {MAX_FILES} are read")
+        warnings.append(
+            f"the command of file_paths listed {len(paths)} files; only the first {MAX_FILES} are read"
+        )
     return tuple(paths[:MAX_FILES]), warnings
 
 
-def _refused(message: str) -> TaskFailed:
+def _configuration_error(message: str) -> TaskFailed:
     return TaskFailed(TaskFailure("configuration_error", message))
 
 
 T = TypeVar("T")
 
 DESCRIBED = ("description", "context_description")
-"""The sources of `file_paths` that memory answers."""
+"""Sources of `file_paths` that are queries to memory."""
 
 
 class TaskContext(Struct, frozen=True, kw_only=True):
-    """The data of a task, and what the notes of its result say of it."""
+    """Data context of a task, and what the notes of its result record about it."""
 
     data: DataContext
     warnings: tuple[str, ...] = ()
@@ -154,7 +155,7 @@ class TaskContext(Struct, frozen=True, kw_only=True):
     facts: dict[str, Any] = {}
 
     def notes(self, call: ModelCall) -> dict[str, Any]:
-        """Return `warnings`, `dataUsage` and `context` of the notes, where there is something to say."""
+        """Return the notes `warnings`, `dataUsage` and `context`, those that are not empty."""
         notes: dict[str, Any] = {"warnings": list(self.warnings)} if self.warnings else {}
         usage = data_usage(call, self.given)
         if usage:
@@ -165,7 +166,7 @@ class TaskContext(Struct, frozen=True, kw_only=True):
 
 
 class TaskMemory:
-    """Asks memory, for tasks and for programs. What is not needed is not made."""
+    """Queries memory for tasks and programs; memory is opened on first use."""
 
     def __init__(
         self,
@@ -174,19 +175,22 @@ class TaskMemory:
         reader: Callable[[Memory], ReadsFiles],
         base: Callable[[], Path],
     ) -> None:
-        """`reader` reads what memory found, inside memory's own roots: those of tools may be others.
+        """Initialize; `reader` reads the files that memory found, inside memory's roots.
 
-        `base` is the folder that tools and tasks begin a relative path at.
+        `base` returns the folder that relative paths are resolved against.
         """
         self._memory = memory
         self._settings = settings
         self._reader = reader
         self._base = base
         self._lock = threading.Lock()
-        """Memory is opened in a thread, and once."""
+        """Held while memory is opened, which happens in a thread and only once."""
 
     async def answer(self, step: Step, query: ContextQuery, ranker: Ranker | None) -> AssociativeMatchResult:
-        """The answer to a query. A matching that fails is told in its `error`; without an index it fails."""
+        """Return the result of a query, with `error` if matching failed.
+
+        Raises TaskFailed if there is no index.
+        """
         try:
             found, _, warnings = await self._find(step, query, ranker)
         except MatchingFailed as error:
@@ -197,7 +201,7 @@ class TaskMemory:
         return structs.replace(result, error="; ".join(warnings) or None)
 
     def wants_ranking(self, query: ContextQuery) -> bool:
-        """Whether a model is to rank what is found for a query."""
+        """Return whether a model ranks the matches of a query: its own setting, else the project's."""
         return self._settings().rerank if query.rerank is None else query.rerank
 
     async def for_task(
@@ -205,20 +209,20 @@ class TaskMemory:
         step: Step,
         call: ModelCall,
         files: TaskFiles,
-        room: ContextWindow,
+        window: ContextWindow,
         ranker: Ranker | None,
         now: datetime,
     ) -> TaskContext:
-        """The files that the task names, then what memory finds: as much as there is room for."""
+        """Return the named files of a task, then matches of memory, as far as they fit the context window."""
         query = query_of(call)
         try:
             found, facts, warnings = await self._find(step, query, ranker, call.context.assembly, files)
-            items, more = await self._items(call.files, found, room, files, facts)
+            items, more = await self._items(call.files, found, window, files, facts)
         except IndexUnavailable as error:
-            details = await _so_far(files, room)
+            details = await _partial_context(files, window)
             raise _failed("context_retrieval_failure", error.message, details) from error
         except MatchingFailed as error:
-            details = await _so_far(files, room)
+            details = await _partial_context(files, window)
             raise _failed("context_matching_failure", error.message, details) from error
         data = DataContext(
             retrieved_at=now,
@@ -226,7 +230,7 @@ class TaskMemory:
             items=(*files.items, *items),
             overall_summary=summary_of(query, items),
         )
-        data = await _fitted(data, room, len(files.items), facts)
+        data = await _fitted(data, window, len(files.items), facts)
         given = files.given() + tuple(map(_note, data.items[len(files.items) :]))
         return TaskContext(data=data, warnings=(*files.warnings, *warnings, *more), given=given, facts=facts)
 
@@ -238,7 +242,7 @@ class TaskMemory:
         assembly: ContextAssembly | None = None,
         files: TaskFiles = NOTHING,
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
-        """What was found beside the files that are named, what the notes say of it, and warnings."""
+        """Return matches besides the named files, facts for the notes, and warnings."""
         limit = query.limit or self._settings().max_pieces
         base = self._base()
         paths = [str(base / item.source_path) for item in files.items if item.source_path]
@@ -257,26 +261,26 @@ class TaskMemory:
         self,
         described: Files | None,
         found: Found,
-        room: ContextWindow,
+        window: ContextWindow,
         files: TaskFiles,
         facts: dict[str, Any],
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
-        """What was found, as much as there is room for beside the files that are named."""
-        taken = sum([await _tokens(item, room) for item in files.items])
+        """Return the matches that fit the context window besides the named files, and warnings."""
+        taken = sum([await _tokens(item, window) for item in files.items])
         left = self._settings().max_tokens
-        if room.tokens is not None:
-            left = max(0, min(left, room.tokens - taken))
+        if window.tokens is not None:
+            left = max(0, min(left, window.tokens - taken))
         if described is not None and described.source in DESCRIBED:
-            return await self._described_files(described, found, room, left)
-        chosen = await fitting(found.matches, room.count, left)
+            return await self._described_files(described, found, window, left)
+        chosen = await fitting(found.matches, window.count, left)
         if chosen.left_out:
             facts["left_out"] = chosen.left_out
         return await self._shown(chosen.matches), []
 
     async def _described_files(
-        self, described: Files, found: Found, room: ContextWindow, left: int
+        self, described: Files, found: Found, window: ContextWindow, left: int
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
-        """The files that a description means: whole while there is room, else the pieces that match."""
+        """Return the files that match a description: whole if they fit, otherwise their matching pieces."""
         files = list(by_file(found.matches).values())[: self._settings().max_files]
         pieces = await self._shown([one for file in files for one in file])
         warnings: list[str] = []
@@ -285,24 +289,24 @@ class TaskMemory:
             try:
                 forms = (await self._whole(piece), piece)
             except ToolFailed as error:
-                warnings.append(f"file '{piece.source_path}' is left out: {error}")
+                warnings.append(f"file '{piece.source_path}' skipped: {error}")
                 continue
-            item = await _first_fitting(forms, room, left)
+            item = await _first_fitting(forms, window, left)
             if item is None:
-                warnings.append(f"file '{piece.source_path}' is left out: there is no room for it")
+                warnings.append(f"file '{piece.source_path}' skipped: no tokens are left for it")
             else:
                 items.append(item)
-                left -= await _tokens(item, room)
+                left -= await _tokens(item, window)
         if not files:
             shown = (described.text or "")[:MAX_SHOWN_CHARACTERS]
-            warnings.append(f"no file fits the description of file_paths: {shown}")
+            warnings.append(f"no file matches the description of file_paths: {shown}")
         return tuple(items), warnings
 
     async def _shown(self, matches: Sequence[Match]) -> tuple[MatchItem, ...]:
         return await _in_thread(lambda: self._opened().items_of(matches, base=self._base()))
 
     async def _whole(self, piece: MatchItem) -> MatchItem:
-        """The whole file of a piece, read as it is now; raises ToolFailed."""
+        """Return the whole current file of a piece; raise ToolFailed."""
         path = piece.source_path or piece.id
         reader = await _in_thread(lambda: self._reader(self._opened()))
         item = file_item(path, await reader.read(str(self._base() / path)))
@@ -316,11 +320,11 @@ class TaskMemory:
         except (IndexUnavailable, MatchingFailed):
             raise
         except (OSError, ImportError) as error:
-            raise IndexUnavailable(f"there is no index: {error}") from error
+            raise IndexUnavailable(f"the index cannot be opened: {error}") from error
 
 
 def data_usage(call: ModelCall, given: Iterable[dict[str, Any]]) -> str:
-    """Return which data a request had beside its prompt, in words: `2 files, 1 match, 1 input`."""
+    """Summarize the data of a request besides its prompt: `2 files, 1 match of memory, 1 input`."""
     sources = [one["source"] for one in given]
     inherited = [name for name in call.context.inherited if name not in call.mentioned]
     counts = (
@@ -334,7 +338,7 @@ def data_usage(call: ModelCall, given: Iterable[dict[str, Any]]) -> str:
 
 
 def query_of(call: ModelCall) -> ContextQuery:
-    """What a task asks memory: its text, the inputs that count, what it inherits, what came before."""
+    """Return the query of a task: its text, relevant inputs, inherited context and earlier outputs."""
     payload = call.context
     description, query = call.description, call.prompt
     if call.files is not None and call.files.source in DESCRIBED:
@@ -353,30 +357,30 @@ def query_of(call: ModelCall) -> ContextQuery:
     )
 
 
-async def _tokens(item: MatchItem, room: ContextWindow) -> int:
-    return await room.count(item.content) + PER_FILE
+async def _tokens(item: MatchItem, window: ContextWindow) -> int:
+    return await window.count(item.content) + PER_FILE
 
 
-async def _first_fitting(forms: Iterable[MatchItem], room: ContextWindow, left: int) -> MatchItem | None:
+async def _first_fitting(forms: Iterable[MatchItem], window: ContextWindow, left: int) -> MatchItem | None:
     for form in forms:
-        if await _tokens(form, room) <= left:
+        if await _tokens(form, window) <= left:
             return form
     return None
 
 
-async def _fitted(data: DataContext, room: ContextWindow, named: int, facts: dict[str, Any]) -> DataContext:
-    """The context without the last of what memory found, until the task fits its window.
+async def _fitted(data: DataContext, window: ContextWindow, named: int, facts: dict[str, Any]) -> DataContext:
+    """Drop the last matches of memory until the task fits its context window.
 
-    Pieces were counted one by one; together with what is written around them they may take a little more.
+    Pieces were counted one by one; together with the text around them they may need slightly more tokens.
     """
-    while len(data.items) > named and not await room.fits(data):
+    while len(data.items) > named and not await window.fits(data):
         data = structs.replace(data, items=data.items[:-1])
         facts["left_out"] = facts.get("left_out", 0) + 1
     return data
 
 
 def _note(item: MatchItem) -> dict[str, Any]:
-    """Which file, which lines, how well it matched and why; never what is in it."""
+    """Return path, lines, score and reason of a match for the notes; never its contents."""
     note: dict[str, Any] = {"id": item.id, "path": item.source_path, "source": "memory"}
     if "lines" in item.metadata:
         note["lines"] = item.metadata["lines"]
@@ -387,13 +391,10 @@ async def _in_thread(act: Callable[[], T]) -> T:
     return await run_blocking(act, name="weft-memory")
 
 
-async def _so_far(files: TaskFiles, room: ContextWindow) -> dict[str, Any]:
-    """Return what a failure says of the context: which files there were, and how much was used of how much.
-
-    Never what is in them.
-    """
-    used = sum([await _tokens(item, room) for item in files.items])
-    metrics = {"items": len(files.items), "used": used, "limit": room.tokens}
+async def _partial_context(files: TaskFiles, window: ContextWindow) -> dict[str, Any]:
+    """Return the details of a failure: the files read so far and the tokens used; never their contents."""
+    used = sum([await _tokens(item, window) for item in files.items])
+    metrics = {"items": len(files.items), "used": used, "limit": window.tokens}
     return {"partial_context": list(files.given()), "context_metrics": metrics}
 
 

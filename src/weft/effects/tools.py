@@ -1,4 +1,4 @@
-"""The tools and executors of a project, and tools that call executors."""
+"""Tools and executors of a project, and tools that call executors."""
 
 import json
 import logging
@@ -36,14 +36,14 @@ SYSTEM_TOOLS = (
 
 
 class ToolNames(Collection[str]):
-    """What `weft check` takes for the name of a tool.
+    """Tool names that `weft check` accepts.
 
-    Those of an MCP server are known only once it is connected, and those of Python modules once they are
-    imported: any name is taken that a server or a module of the settings may have.
+    Tools of MCP servers are known only after connecting, those of Python modules after importing them. So any
+    name is accepted that could come from a configured server or module.
     """
 
     def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
-        """`registered` are the names of functions that this process has made tools."""
+        """Initialize; `registered` are the names of functions that this process registered as tools."""
         self._settings = settings
         self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
 
@@ -66,7 +66,7 @@ class ToolNames(Collection[str]):
 
     @cached_property
     def _servers(self) -> frozenset[str] | None:
-        """The MCP servers of the project; None when the file cannot be read: that is not for here to say."""
+        """Return the MCP servers of the project; None if their file cannot be read."""
         try:
             document = json.loads(Path(self._settings.mcp).read_bytes())
             return frozenset(document["mcpServers"])
@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 
 
 class HasSettings(Protocol):
-    """What `weft.toml` says of executors and of what they reach: `Settings`, `ProjectSettings`."""
+    """Settings of executors, models and tools, such as `Settings` or `ProjectSettings`."""
 
     @property
     def executors(self) -> ExecutorSettings: ...
@@ -93,13 +93,13 @@ class HasSettings(Protocol):
 
 
 def project_registry(settings: HasSettings) -> ExecutorRegistry:
-    """The executors that come with weft, those that `@executor` registered, and the plug-ins."""
+    """Return the built-in executors, those registered with `@executor`, and the plug-ins."""
     return default_registry(settings.executors, more=(project_aider(settings),), roots=settings.tools.roots)
 
 
 def project_aider(settings: HasSettings) -> Aider:
-    """aider in the folders that tools may reach, with the project's models."""
-    # A warning: an installation of this size is for a person to hear of, and those are shown.
+    """Return the aider executor, limited to the roots of tools, with the project's models."""
+    # Logged as a warning, so that the user sees a large installation.
     tools = settings.tools
     return Aider(
         settings.executors, tools.roots, settings.models, say=log.warning, kept_files=[Path(tools.mcp).name]
@@ -109,14 +109,14 @@ def project_aider(settings: HasSettings) -> Aider:
 PREFIX = "executor:"
 
 MAX_OUTPUT_BYTES = 1024 * 1024
-"""How much of a program's stdout, and of stderr, is kept for a model."""
+"""Most bytes kept of a script's stdout, and of its stderr, for a model."""
 
 
 class ExecutorTool:
-    """An executor that is called as a tool: its inputs are the arguments, its result is what it gives."""
+    """A tool that calls an executor: the arguments are its inputs, its result is the tool's."""
 
     has_effects = True
-    """Nobody can tell; so its results are not reused."""
+    """Unknown, so results are not reused."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
@@ -127,7 +127,6 @@ class ExecutorTool:
         )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """The result of one attempt."""
         try:
             return await perform(self._executor, step_work(context.template or self._executor.id, arguments))
         except ExecutionFailed as error:
@@ -137,7 +136,7 @@ class ExecutorTool:
 
 
 class MissingExecutor:
-    """An executor that `[tools] executors` names and that is not there: who asks for it is told."""
+    """A tool for an unknown executor in `[tools] executors`; every call fails with the reason."""
 
     has_effects = True
 
@@ -152,7 +151,7 @@ class MissingExecutor:
 
 
 def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterator[tuple[Tool, str]]:
-    """The executors of those names as tools, each with where it is from."""
+    """Yield the named executors as tools, each with its source."""
     for name in names:
         try:
             executor = registry.get(name)
@@ -163,7 +162,7 @@ def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterat
 
 
 def script_runner(settings: CommandSettings, folder: Path) -> RunScript:
-    """Runs programs in a folder, under the settings of the `command` executor."""
+    """Return a function that runs scripts in a folder with the settings of the `command` executor."""
 
     async def run_script(run: ScriptRun) -> ScriptOutcome:
         return await run_program(run, settings, cwd=str(folder), max_output_bytes=MAX_OUTPUT_BYTES)
@@ -178,7 +177,7 @@ def open_project_tools(
     executors: ExecutorSettings | None = None,
     models: ModelsSettings | None = None,
 ) -> Toolbox:
-    """All the tools of a project, with its executors and programs."""
+    """Open all tools of a project, including its executors and scripts."""
     executors = executors or ExecutorSettings()
     project = ProjectSettings(
         executors=executors,

@@ -187,7 +187,7 @@ async def test_optional_files_that_cannot_be_read_are_warnings(
     assert context is not None
     assert context.count("text of a") == 1
     assert "root:" not in context
-    assert [warning.partition(" is left out")[0] for warning in result.notes["warnings"]] == [
+    assert [warning.partition(" skipped")[0] for warning in result.notes["warnings"]] == [
         "file 'none.txt'",
         "file '/etc/passwd'",
         "file 'b.bin'",
@@ -227,11 +227,11 @@ async def test_a_command_lists_files_one_a_line(tmp_path: Path, monkeypatch: pyt
 async def test_a_command_that_ends_badly_is_a_warning_if_it_lists_files_and_else_fails_the_task() -> None:
     effects, _ = with_model(commands=CommandSettings(allow=("sh",)))
 
-    with pytest.raises(TaskFailed, match="ended with 4: oops and lists no file") as failed:
+    with pytest.raises(TaskFailed, match=r"exited with code 4: oops \(it listed no files\)") as failed:
         await ask(effects, files=Files("command", text="sh -c 'echo oops >&2; exit 4'"))
     assert failed.value.result().notes["error"]["reason"] == "context_retrieval_failure"
     result = await ask(effects, files=Files("command", text="sh -c 'echo gone.py; echo oops >&2; exit 4'"))
-    assert result.notes["warnings"][0] == "the command of file_paths ended with 4: oops"
+    assert result.notes["warnings"][0] == "the command of file_paths exited with code 4: oops"
 
     for command in ("cat x", "", "echo 'open"):
         with pytest.raises(TaskFailed) as caught:

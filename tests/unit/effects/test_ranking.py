@@ -84,7 +84,7 @@ async def test_a_model_that_fails_leaves_the_order_with_a_warning() -> None:
     found = await rerank(matches(MAX_IN_CALL + 1), "t", ask, size, None)
 
     assert list(found.matches) == matches(MAX_IN_CALL + 1)
-    assert found.warnings == ("what memory found is not ranked again: it is asleep",)
+    assert found.warnings == ("the matches of memory were not ranked by the model: it is asleep",)
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"relevant": "f1"}, "x"])

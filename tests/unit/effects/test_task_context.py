@@ -159,7 +159,7 @@ async def test_a_description_finds_whole_files_and_named_files_come_first(shop: 
     assert given_paths(both)[0] == "lib/mail.py"
     assert both.notes["context"]["given"][0]["source"] == "file_paths"
     assert "lib/prices.py" in given_paths(both)
-    assert both.notes["warnings"][0].startswith("file 'none.txt' is left out")
+    assert both.notes["warnings"][0].startswith("file 'none.txt' skipped")
     context = model.payloads[1].context or ""
     assert context.index("def send_mail") < context.index("def rounded_price")
 
@@ -192,7 +192,7 @@ async def test_a_context_description_is_matched_instead_of_the_description(shop:
     by_other = await ask(effects, description="mail", files=Files("context_description", text="zebra"))
 
     assert given_paths(by_own) == ["lib/mail.py"]
-    assert by_other.notes["warnings"] == ["no file fits the description of file_paths: zebra"]
+    assert by_other.notes["warnings"] == ["no file matches the description of file_paths: zebra"]
 
 
 async def test_a_file_that_leads_outside_once_it_was_matched_is_a_warning(
@@ -215,7 +215,7 @@ async def test_a_file_that_leads_outside_once_it_was_matched_is_a_warning(
     result = await ask(effects, files=Files("description", text="rounded price"))
 
     assert "lib/prices.py" not in given_paths(result)
-    assert any("'lib/prices.py' is left out" in warning for warning in result.notes["warnings"])
+    assert any("'lib/prices.py' skipped" in warning for warning in result.notes["warnings"])
 
 
 class _Broken(SimpleIndex):
