@@ -82,7 +82,7 @@ def test_without_a_terminal_it_fails_and_says_why(tmp_path: Path) -> None:
     assert "an interactive aider needs a terminal" in ran.err
 
 
-@pytest.mark.parametrize(("path", "said"), [("/nowhere", "not here; version"), (None, "/aider")])
+@pytest.mark.parametrize(("path", "said"), [("/nowhere", "not installed; version"), (None, "/aider")])
 def test_doctor_says_whether_aider_is_there(tmp_path: Path, path: str | None, said: str) -> None:
     program = a_stand_in(tmp_path)
 

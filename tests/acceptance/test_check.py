@@ -19,7 +19,7 @@ def test_nothing_wrong(tmp_path: Path) -> None:
 
     ran = check(tmp_path / "a.sexp")
 
-    assert (ran.code, ran.out, ran.err) == (0, "", "nothing wrong in 1 file\n")
+    assert (ran.code, ran.out, ran.err) == (0, "", "1 file checked, no problems\n")
 
 
 def test_problems_have_a_place_a_code_the_line_and_a_caret(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_inputs_of_bare_tasks_are_told(tmp_path: Path) -> None:
     ran = check(path)
 
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"{path}: inputs: topic, style\nnothing wrong in 1 file\n"
+    assert ran.err == f"{path}: inputs: topic, style\n1 file checked, no problems\n"
     assert check(path, "--json").json == {"problems": [], "inputs": {str(path): ["topic", "style"]}}
 
 

@@ -82,7 +82,7 @@ def test_json_is_the_match_result_and_the_same_as_in_the_language(shop: Path) ->
 
 
 def test_a_change_is_seen_at_once(shop: Path) -> None:
-    assert weft(shop, "context", "giraffe").out == "nothing matches\n"
+    assert weft(shop, "context", "giraffe").out == "no matches\n"
     (shop / "giraffe.txt").write_text("giraffe\n")
 
     assert "giraffe.txt" in weft(shop, "context", "giraffe").out

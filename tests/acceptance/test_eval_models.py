@@ -61,8 +61,10 @@ def test_an_answer_that_was_cut_is_told(project: Path, model_server: ModelServer
 
     assert (cut.code, cut.out) == (bounded.code, bounded.out) == (0, "Once upon\n")
     (told, _) = cut.err.splitlines()
-    assert re.fullmatch(r"'tell' \(step [\d/]+\): the answer was cut after \d+ tokens: the model.*", told)
-    assert "the budget has no more left" in bounded.err
+    assert re.fullmatch(
+        r"'tell' \(step [\d/]+\): the response was truncated after \d+ tokens: the model.*", told
+    )
+    assert "the budget is used up" in bounded.err
 
 
 def test_json_has_the_usage_in_the_document(project: Path) -> None:

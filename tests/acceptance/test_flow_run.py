@@ -78,7 +78,7 @@ def test_a_failed_flow_is_mended_retried_and_goes_on(db: str) -> None:
     retried = weft("tasks", "retry", root_id, db=db)
     again = weft("flow", "run", root_id, "--json", db=db)
 
-    assert retried.out == f"1 task pending again; go on with: weft flow run {root_id}\n"
+    assert retried.out == f"1 task reset to pending; resume with: weft flow run {root_id}\n"
     assert again.json["counts"] == {"completed": 3}
     assert weft("tasks", "retry", root_id, db=db).code == 2, "nothing has failed any more"
 
@@ -299,14 +299,14 @@ def test_watching_a_flow_that_nobody_was_asked_to_run_says_so(db: str) -> None:
     watched = weft("tasks", "watch", root_id, db=db)
 
     assert watched.code == 0
-    assert watched.err == f"nobody runs it; go on with: weft flow run {root_id}\n"
+    assert watched.err == f"no process runs this flow; resume with: weft flow run {root_id}\n"
 
 
 def test_watching_a_flow_whose_process_is_gone_says_so_and_waits(db: str) -> None:
     root_id = weft("flow", "submit", "-", "--json", db=db, stdin='[{"name": "a"}]').json["root_id"]
     marked(db, root_id)
     with started("tasks", "watch", root_id, db=db) as watching:
-        read_until(watching.stderr, f"nobody runs it; go on with: weft flow run {root_id}\n")
+        read_until(watching.stderr, f"no process runs this flow; resume with: weft flow run {root_id}\n")
         assert weft("flow", "run", root_id, db=db).code == 0
         out, _ = watching.communicate(timeout=60)
 

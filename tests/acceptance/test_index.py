@@ -22,7 +22,7 @@ def test_the_first_run_takes_everything_in_and_the_second_says_what_changed(proj
     assert first.out.startswith("3 files indexed: 3 new\n"), first.err
     assert " bytes of text; the index takes " in first.out
     assert "of the text" not in first.out  # empty tables take more than these few lines
-    assert weft("index", ".", cwd=project, db=db).out.startswith("3 files indexed: nothing has changed\n")
+    assert weft("index", ".", cwd=project, db=db).out.startswith("3 files indexed: no changes\n")
     (project / "notes.md").write_text("# Other notes\n")
     (project / "src" / "prices.py").unlink()
 
@@ -45,7 +45,7 @@ def test_settings_say_what_is_indexed(project: Path) -> None:
 
 def test_status_and_drop(project: Path) -> None:
     db = str(project / "store.db")
-    assert weft("index", "status", cwd=project, db=db).out == "nothing is indexed\n"
+    assert weft("index", "status", cwd=project, db=db).out == "no files are indexed; run: weft index\n"
     weft("index", "src", cwd=project, db=db)
 
     status = weft("index", "status", "--json", cwd=project, db=db).json
@@ -55,7 +55,7 @@ def test_status_and_drop(project: Path) -> None:
     assert shown.count("41 bytes") == 2, shown  # of the folder, and of all
     assert weft("index", "drop", "notes", cwd=project, db=db).code == 3
     assert weft("index", "drop", "--json", cwd=project, db=db).json == {"dropped": 1}
-    assert weft("index", "status", cwd=project, db=db).out == "nothing is indexed\n"
+    assert weft("index", "status", cwd=project, db=db).out == "no files are indexed; run: weft index\n"
 
 
 def test_a_store_and_an_index_share_a_file(project: Path) -> None:

@@ -72,7 +72,7 @@ def test_templates_are_registered_listed_shown_and_removed(project: Path) -> Non
     added = run(project, "library", "add", "library")
 
     assert (added.code, added.out) == (0, "registered greet@1\nregistered greet_both@1\n"), added.err
-    assert "left out 1 form" in added.err
+    assert "ignored 1 form" in added.err
     (project / "library" / "greet.sexp").write_text(LIBRARY.replace("warm", "short"))
     again = run(project, "library", "add", "library", "--json").json
     assert [(one["name"], one["version"], one["is_new"]) for one in again["templates"]] == [

@@ -35,11 +35,11 @@ def test_without_a_terminal_a_run_rests_until_somebody_has_answered(project: Pat
 
     assert rested.code == 4
     assert question["question"] == "Your name?"
-    assert "waits for an answer: Your name?" in rested.err
+    assert "waiting for an answer: Your name?" in rested.err
     assert f"weft tasks answer {question['id']} TEXT" in rested.err
     assert "[waits for an answer]" in command("tasks", "tree", root_id, db=db).out
     assert "asks" in command("tasks", "list", db=db).out
-    assert "it waits for an answer" in command("tasks", "show", question["id"], db=db).out
+    assert "waiting for an answer; answer with:" in command("tasks", "show", question["id"], db=db).out
     assert command("tasks", "answer", root_id, "Ada", db=db).code == 0
     resumed = command("run", "--resume", root_id, "--json", db=db, cwd=project)
     assert resumed.code == 4
@@ -73,10 +73,10 @@ def test_a_flow_that_waits_for_a_person_says_so_and_goes_on_with_the_answer(
 
     assert rested.code == 4
     assert rested.json["counts"]["completed"] == 1
-    assert "waits for an answer: Your name?" in rested.err
+    assert "waiting for an answer: Your name?" in rested.err
     assert f"weft tasks answer {question['id']} TEXT" in rested.err
     again = f"weft flow run {rested.json['root_id']}"
-    assert f"then go on with: {again}" in rested.err
+    assert f"then resume with: {again}" in rested.err
     assert command("tasks", "answer", question["id"], "Ada", db=db).code == 0
     resumed = command(*again.split()[1:], "--json", db=db, cwd=project)
     assert (resumed.code, resumed.json["status"]) == (0, "completed")

@@ -117,8 +117,8 @@ def test_help_lists_and_explains() -> None:
     [
         (",hlp", "there is no command ,hlp; did you mean 'help'?"),
         (",", "there is no command ,; ,help lists them"),
-        (",help lett", "nothing is called 'lett'; did you mean 'let'?"),
-        (",load", "it is written ,load FILE"),
+        (",help lett", "'lett' is not defined; did you mean 'let'?"),
+        (",load", "usage: ,load FILE"),
         (",load nowhere.sexp", "nowhere.sexp:1: unreadable-file: No such file or directory"),
         (",load ~no-such-user/a.sexp", "unreadable-file"),
         (",type (+ 1", "this parenthesis is never closed"),

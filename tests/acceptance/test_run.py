@@ -97,10 +97,10 @@ def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model
         (("greet.sexp", "names=[]", "names=[1]"), "'names' is given twice"),
         (("greet.sexp", "names"), "inputs are given as NAME=VALUE"),
         (("only.sexp", "who=1"), "only.sexp only defines 'greet'; add a call"),
-        (("--resume", ID, "--model", "a:b"), "--model: a run that goes on keeps"),
-        (("--resume", ID, "--ephemeral"), "--ephemeral: a run that goes on keeps"),
-        (("--resume", ID, "--name", "x", "--library", "lib"), "--library, --name: a run that goes on keeps"),
-        (("noisy.py", "--json"), "ends itself: SystemExit: 7"),
+        (("--resume", ID, "--model", "a:b"), "--model: a resumed run keeps"),
+        (("--resume", ID, "--ephemeral"), "--ephemeral: a resumed run keeps"),
+        (("--resume", ID, "--name", "x", "--library", "lib"), "--library, --name: a resumed run keeps"),
+        (("noisy.py", "--json"), "exits when it is loaded: SystemExit: 7"),
     ],
 )
 def test_what_would_be_ignored_is_refused_before_anything_is_stored(
@@ -206,7 +206,7 @@ def test_a_python_file_is_run_by_the_name_of_what_it_makes(project: Path, model_
     [
         ("x = 1", "has no 'program' or 'main'"),
         ("1 / 0", "fails: ZeroDivisionError"),
-        ("program = 3.5j", "a program is a text"),
+        ("program = 3.5j", "a program is source text"),
         ("program = 'f(", "fails: SyntaxError"),
     ],
 )

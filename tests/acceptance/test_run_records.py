@@ -144,5 +144,5 @@ def test_results_of_an_older_version_that_are_not_reused_are_told(
     again = resumed(project, "greet.sexp", 'names=["Ada"]')
     reusing = resumed(project, "greet.sexp", 'names=["Ada"]')
 
-    assert f"nothing was reused of run {first}: weft 0.0.9 made it, this is " in again.err
+    assert f"no results of run {first} were reused: it was made by weft 0.0.9, this is weft " in again.err
     assert "nothing was reused" not in reusing.err

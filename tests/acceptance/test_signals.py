@@ -46,7 +46,7 @@ def test_a_flow_that_ends_while_it_is_being_stopped_has_ended(
 
     assert process.returncode == code, err
     assert f"1 task: 1 {'failed' if code else 'completed'}" in out.decode()
-    assert "go on with" not in err.decode()
+    assert "resume with" not in err.decode()
     (task,) = weft("tasks", "list", "--json", db=store_url).json["tasks"]
     watched = weft("tasks", "watch", task["id"], db=store_url)
     assert watched.code == 0
@@ -67,7 +67,7 @@ def test_a_flow_that_is_stopped_with_work_to_do_says_how_to_go_on(
 
     assert process.returncode == 130, err
     (root,) = weft("tasks", "list", "--roots", "--json", db=db).json["tasks"]
-    assert f"go on with: weft flow run {root['id']}\n" in err.decode()
+    assert f"resume with: weft flow run {root['id']}\n" in err.decode()
     assert "2 tasks: 1 pending, 1 completed" in out.decode()
     assert weft("flow", "run", root["id"], db=db).code == 0
 
@@ -93,8 +93,8 @@ def test_a_flow_that_another_process_stops_ends_with_its_tasks_and_says_how_to_g
             _, watched = watching.communicate(timeout=60)
 
     assert working.returncode == 130
-    assert f"stopped by another process; go on with: weft flow run {root['id']}\n" in err.decode()
-    assert "completed  gated\nnobody runs it" in watched.decode()
+    assert f"stopped by another process; resume with: weft flow run {root['id']}\n" in err.decode()
+    assert "completed  gated\nno process runs this flow" in watched.decode()
 
 
 def workers_of(db: str) -> int:
@@ -132,7 +132,7 @@ def test_a_signal_while_the_flow_is_being_stored_is_not_lost(
     assert process.returncode == 130, err
     (task,) = weft("tasks", "list", "--name", "gated", "--json", db=db).json["tasks"]
     assert f"running {task['id']}\n" in err.decode()
-    assert f"go on with: weft flow run {task['id']}\n" in err.decode()
+    assert f"resume with: weft flow run {task['id']}\n" in err.decode()
     assert task["status"] == "pending", "it was not begun"
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.runs_bench import RunsBench
 from weft.app.app import App
 from weft.app.programs import stored_program
-from weft.cli.run.advice import advice
+from weft.cli.run.advice import next_step_hint
 from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
@@ -52,7 +52,7 @@ async def first_step(app: App, root_id: TaskId) -> TaskId:
 
 
 async def advised(runs: RunsBench, outcome: RunOutcome) -> str:
-    return advice(await runs.store.get(outcome.root_id, owner=EVERYONE), outcome)
+    return next_step_hint(await runs.store.get(outcome.root_id, owner=EVERYONE), outcome)
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["run", "step"])
@@ -84,10 +84,10 @@ async def test_what_was_cancelled_is_told_so_and_is_not_said_to_go_on(
 @pytest.mark.parametrize(
     ("text", "limits", "expected"),
     [
-        ('(ask "bad")', {}, "try again what failed with: weft run --resume ID"),
-        ('(begin (ask "1") (+ 1 (ask "2")))', {}, "would again; mend the program"),
+        ('(ask "bad")', {}, "retry the failed steps with: weft run --resume ID"),
+        ('(begin (ask "1") (+ 1 (ask "2")))', {}, "failed permanently: fix the program"),
         ("(loop 100 (list 1))", {"steps": 10}, "weft run --resume ID --max-steps N"),
-        ("(with-budget (:steps 10) (loop 100 (list 1)))", {}, "would again; mend the program"),
+        ("(with-budget (:steps 10) (loop 100 (list 1)))", {}, "failed permanently: fix the program"),
     ],
 )
 async def test_what_is_advised_can_help(
@@ -107,7 +107,7 @@ async def test_a_script_that_failed_is_not_taken_for_a_step_that_was_cancelled(r
     outcome = await runs.run('(script :argv ("cat" "x"))')
 
     assert outcome.status is Status.FAILED
-    assert "try again what failed with" in await advised(runs, outcome)
+    assert "retry the failed steps with" in await advised(runs, outcome)
 
 
 async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -83,7 +83,7 @@ async def test_a_run_that_another_process_evaluates_cannot_be_changed(runs: Runs
     other = asyncio.create_task(runs.go_on(root_id))
     await asked.wait()
     try:
-        with pytest.raises(CannotChange, match="under way in another process"):
+        with pytest.raises(CannotChange, match="is running in another process"):
             await go_on(runs, root_id, ResumeOptions(is_fresh=True))
     finally:
         told.set()
@@ -101,7 +101,7 @@ async def test_a_run_that_goes_on_without_reuse_asks_what_others_have_answered(r
 async def test_a_run_that_is_over_has_nothing_left_to_change(runs: RunsBench) -> None:
     outcome = await runs.run(f'{ASK} (ask "x")')
 
-    with pytest.raises(CannotChange, match="is completed: nothing is left"):
+    with pytest.raises(CannotChange, match="is completed: it cannot be changed"):
         await go_on(runs, outcome.root_id, ResumeOptions(is_fresh=True))
 
 
@@ -162,5 +162,5 @@ async def test_inputs_may_have_any_name(runs: RunsBench) -> None:
     assert result.value == '["n", "m", "r", "i", "x"]'
     with pytest.raises(TypeError, match="given twice: a"):
         await arun("a", app=app, inputs={"a": 1}, a=2)
-    with pytest.raises(TypeError, match="a program, or resume=ID"):
+    with pytest.raises(TypeError, match="a program or resume=ID"):
         await arun(app=app)

@@ -84,7 +84,7 @@ def test_ctrl_c_gives_back_what_is_unfinished_and_says_how_to_go_on(tmp_path: Pa
         _, err = process.communicate(timeout=60)
 
     assert process.returncode == 130
-    assert "go on with: weft flow run " in err.decode()
+    assert "resume with: weft flow run " in err.decode()
     (task,) = weft("tasks", "list", "--json", db=db).json["tasks"]
     assert task["status"] == "in_progress"
     assert "task.released" in weft("tasks", "events", task["id"], db=db).out

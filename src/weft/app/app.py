@@ -1,4 +1,4 @@
-"""The one place that builds concrete objects; everything a front end may do is a method here."""
+"""The application: an open store, and the use cases of all front ends as methods."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WATCH_SECONDS = 0.1
-"""How often `watch` looks for new events."""
+"""Seconds between two queries of `watch` for new events."""
 
 OPENING_SECONDS = 2.0
-"""How long `stop` waits for an engine that is just being started."""
+"""How long `stop` waits for an engine that is starting."""
 
 
 class App:
-    """An open store and what can be done with it, on behalf of one owner."""
+    """An open store, used on behalf of one owner."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class App:
         executors: "ExecutorRegistry | None" = None,
         new_effects: "NewEffects | None" = None,
     ) -> None:
-        """`new_effects` makes what performs the steps of programs; without it the project's settings say."""
+        """Initialize; `new_effects` creates the effects of programs, by default those of the project."""
         self.store = store
         self.settings = settings
         self.owner = owner
@@ -91,9 +91,9 @@ class App:
         executors: "ExecutorRegistry | None" = None,
         new_effects: "NewEffects | None" = None,
     ) -> Self:
-        """Open the app on a store: a path, a `postgresql://` URL, `:memory:`, or else the project's own file.
+        """Open a store: a path, a `postgresql://` URL, `:memory:`, or by default the project's store.
 
-        A store that is not there is made, or raises StoreNotFound if it must exist.
+        A missing store is created; with `must_exist`, StoreNotFound is raised instead.
         """
         settings = load_settings(db=None if db is None else str(db), user_id=user_id)
         owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
@@ -114,17 +114,17 @@ class App:
         await self.close()
 
     async def close(self, *, grace_seconds: float | None = None) -> None:
-        """Stop the engine, if there is one, finish the writes under way and close the store."""
+        """Stop the engine, if there is one, finish pending writes and close the store."""
         await self.stop(grace_seconds=grace_seconds)
         await self.store.close()
 
     async def submit(self, document: Any) -> Flow:
-        """Check and store the flow a JSON document describes."""
+        """Check and store the flow of a JSON document, without running it."""
         return await self._submit(document, is_run=False)
 
     async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
-        """Store a program as a task of its own, to be run with these inputs; the id of that task."""
-        # Imported here: who only reads tasks must not pay for it.
+        """Store a program as the root task of a new run, request that it is run, and return its id."""
+        # Imported here: not needed to read tasks.
         from weft.runs.program import as_params, with_model
 
         program = with_model(program, self.settings.models)
@@ -139,17 +139,17 @@ class App:
         return (await self._submit([document], is_run=True, folder=folder)).root.id
 
     async def run(self, flow: Any) -> FlowSummary:
-        """Run a flow until nothing of it can go on by itself, and say how it stands.
+        """Run a flow until no task of it can start, and return its summary.
 
-        The flow is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
-        which goes on where it was. The definition of a schedule is not run itself, but a copy of it.
+        `flow` is a JSON document, which is stored first, or a stored flow or the id of one of its tasks,
+        which is resumed. Of a scheduled flow, a copy is run.
         """
         root_id = await self.begin(flow)
         await self.wait(root_id)
         return await self.summary(root_id)
 
     async def begin(self, flow: Any) -> TaskId:
-        """Ask for a flow to be run, as `run` does, and return its root's id without waiting."""
+        """Request that a flow is run, as `run` does, and return the id of its root without waiting."""
         self._is_stopped = False
         if isinstance(flow, Flow):
             flow = flow.root.id
@@ -165,21 +165,21 @@ class App:
         return root.id
 
     async def wait(self, root_id: TaskId) -> None:
-        """Take part in a flow that is to be run, until it ends or `stop` is called.
+        """Run tasks of a started flow until it ends or `stop` is called.
 
-        A `stop` after the flow was begun counts, too: then it is left as it is.
+        Returns at once if `stop` was called after the flow was started.
         """
         engine = await self.engine()
         if not self._is_stopped:
             await engine.follow(root_id)
-            await self.store.check()  # what is in no file any more has not been done
+            await self.store.check()  # if the store's file was deleted meanwhile, the results are lost
 
     async def serve(self) -> None:
-        """Run every flow that is to be run, and fire schedules, until the engine is stopped.
+        """Run all started flows, and fire schedules, until the engine is stopped.
 
-        Raises what ended the engine or the scheduler: one without the other would serve nobody well.
+        If the engine or the scheduler fails, stops both and raises the error.
         """
-        # Imported here: who only reads tasks must not pay for it.
+        # Imported here: not needed to read tasks.
         from weft.engine.scheduler import Scheduler
 
         self._is_stopped = False
@@ -198,15 +198,15 @@ class App:
             await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks here; after the grace time what is left is given back.
+        """Stop running tasks in this process; after the grace time, unfinished tasks are released.
 
-        The next `run`, `begin` or `serve` starts a new engine, once this one has ended.
+        The next `run`, `begin` or `serve` starts a new engine after this one has ended.
         """
         self._is_stopped = True
         try:
             async with asyncio.timeout(OPENING_SECONDS), self._opening_engine:
                 pass
-        except TimeoutError:  # it waits for a store that is away
+        except TimeoutError:  # the engine waits for an unavailable store
             self.store.leave()
         async with self._opening_engine:
             engine = self._engine
@@ -214,7 +214,7 @@ class App:
             await engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
-        """The engine of this process, started when it is first needed, and anew after it ended."""
+        """Return the running engine of this process; start one on first use and after the last one ended."""
         while True:
             async with self._opening_engine:
                 if self._engine is None or not (self._engine.is_running or self._is_stopped):
@@ -226,16 +226,16 @@ class App:
 
     @property
     def executors(self) -> "ExecutorRegistry":
-        """What tasks are performed with here."""
+        """Return the executors of this process."""
         if self._executors is None:
-            # Imported here: who only reads tasks must not pay for it.
+            # Imported here: not needed to read tasks.
             from weft.effects.tools import project_registry
 
             self._executors = project_registry(self.settings)
         return self._executors
 
     def _new_engine(self) -> "Engine":
-        # Imported here: who only reads tasks must not pay for it.
+        # Imported here: not needed to read tasks.
         from weft.app.wiring import with_programs
         from weft.engine.engine import Engine
         from weft.engine.limits import EngineLimits
@@ -253,18 +253,18 @@ class App:
         return Engine(self.store, executors, limits=limits, secrets=self.settings.secrets)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
-        """Cancel a task and all below it that has not ended; the ids of those cancelled."""
+        """Cancel a task and the unfinished tasks of its subtree; return their ids."""
         cancelled = await self._operate(CancelTasks(task_id=task_id, reason=reason, now=self.now()))
         if self._engine is not None:
             self._engine.cancelled(cancelled)
         return cancelled
 
     async def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
-        """Make a failed task, and the failed ones below it, pending again; their ids."""
+        """Reset a failed task and the failed tasks of its subtree to pending; return their ids."""
         return await self._operate(RetryTasks(task_id=task_id, now=self.now()))
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
-        """The events of a flow as they come, until nothing of it can go on or it is not to be run."""
+        """Yield the events of a flow as they happen, until the flow ends or is stopped."""
         is_over, has_news = False, True
         while True:
             is_over = is_over or root_id not in await self.store.running_flows(owner=self.owner)
@@ -277,37 +277,35 @@ class App:
             elif is_over:
                 return
             elif has_news:
-                # A process that dies at the end of a flow leaves it marked as one to be run.
+                # A process that dies at the end of a flow leaves the flow marked as started.
                 is_over, has_news = (await self.summary(root_id)).is_over, False
             else:
                 await asyncio.sleep(WATCH_SECONDS)
 
     async def workers(self) -> set[str]:
-        """The processes that run flows of this store and live, as far as can be seen from here."""
+        """Return the workers of this store, without those known to be dead on this machine."""
         from weft.engine.worker import is_dead_here
 
         return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
 
     async def get(self, task_id: TaskId) -> Task:
-        """One task."""
         return await self.store.get(task_id, owner=self.owner)
 
     async def flow_of(self, task_id: TaskId, *, limit: int | None = None) -> Flow:
-        """The flow a task is in: all of it, or its first tasks."""
+        """Return the flow of a task, or only its first `limit` tasks."""
         return await self.store.flow_of(task_id, owner=self.owner, limit=limit)
 
     async def summary(self, root_id: TaskId) -> FlowSummary:
-        """How a flow stands."""
         return await self.store.summary(root_id, owner=self.owner)
 
     async def list(self, wanted: TaskFilter) -> TaskPage:
-        """The tasks a filter lets through, newest first."""
+        """Return the tasks that match a filter, newest first."""
         return await self.store.list(wanted, owner=self.owner)
 
     async def events(self, wanted: EventFilter) -> Sequence[Event]:
-        """The events a filter lets through, oldest first."""
+        """Return the events that match a filter, oldest first."""
         if wanted.task is not None and wanted.tree is None:
-            # The log is indexed by flow; a task that is gone is looked for in all of it.
+            # The log is indexed by flow; for a deleted task the whole log is searched.
             found = await self.store.get_many([wanted.task], owner=self.owner)
             tree = found[wanted.task].task_tree_id if wanted.task in found else None
             wanted = msgspec.structs.replace(wanted, tree=tree)
@@ -322,10 +320,10 @@ class App:
         newest: bool = False,
         reuse: bool = False,
     ) -> Flow:
-        """Copy a task and all below it as a new pending flow; the `linked` ones keep their results.
+        """Copy a task and its subtree as a new pending flow; `linked` tasks keep their results.
 
-        Tasks that have begun keep their version of a template, or take the `newest`. Without `reuse` models
-        are asked again.
+        Tasks keep the template versions they ran with, unless `newest`. Without `reuse`, models are called
+        again.
         """
         copy = CopyTasks(
             task_id=task_id,
@@ -341,7 +339,7 @@ class App:
     async def fork(
         self, task_id: TaskId, step: str, inputs: JsonObject | None = None, *, reuse: bool = True
     ) -> Flow:
-        """A new run of the same program; what comes before the step (its id or key) is linked if the same."""
+        """Create a new run from a step (its id or key) on; unchanged steps before it are linked."""
         fork = ForkRun(
             task_id=task_id,
             step=step,
@@ -353,28 +351,28 @@ class App:
         return await self._operate(fork)
 
     async def link(self, task_id: TaskId) -> Flow:
-        """Make a new flow that carries the results of a completed task and all below it."""
+        """Create a new flow with the results of a completed task and its subtree."""
         return await self._operate(LinkTasks(task_id=task_id, new_id=self._new_id, now=self.now()))
 
     async def archive(self, task_id: TaskId) -> Flow:
-        """Make a frozen deep copy of a completed task and all below it."""
+        """Create a frozen deep copy of a completed task and its subtree."""
         return await self._operate(ArchiveTasks(task_id=task_id, new_id=self._new_id, now=self.now()))
 
     async def update(self, task_id: TaskId, fields: JsonObject) -> Task:
-        """Set fields of a task."""
+        """Set fields of a task and return it."""
         return await self._operate(UpdateTask(task_id=task_id, fields=fields, now=self.now()))
 
     async def delete(self, task_ids: Sequence[TaskId], *, with_children: bool = False) -> tuple[TaskId, ...]:
-        """Delete pending tasks that nothing else needs."""
+        """Delete pending tasks that no other task needs; return their ids."""
         operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self.now())
         return await self._operate(operation)
 
     async def describe(self) -> "StoreDescription":
-        """What and where the store is, and whether it is sound."""
+        """Return kind, location, version, size and problems of the store."""
         return await self.store.describe()
 
     async def _submit(self, document: Any, *, is_run: bool, folder: str | None = None) -> Flow:
-        """Check and store a document; `folder` is where its program works, which no document may say."""
+        """Check and store a document; `folder`, where its programs run, cannot be set by the document."""
         now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
         if folder is not None:
@@ -387,5 +385,5 @@ class App:
         return await self.store.operate(operation, owner=self.owner)
 
     def now(self) -> datetime:
-        """The time that records get."""
+        """Return the current time of the store's clock, used in records."""
         return self._clock.now()

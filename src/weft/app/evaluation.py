@@ -1,4 +1,4 @@
-"""`weft.evaluate`: the value of a program, for scripts and notebooks."""
+"""`weft.evaluate`: evaluate a program in a script or notebook, without storing anything."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from weft.llm.protocol import Model, StaticModels
 from weft.runs.files import read_file
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
-"""A text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
+"""Source text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
 
 
 def evaluate(
@@ -43,12 +43,12 @@ def evaluate(
     tools: Tools | None = None,
     **bindings: Any,
 ) -> Any:
-    """The value of a program; `bindings` are names it can use.
+    """Evaluate a program and return its value; `bindings` are names it can use.
 
-    Without `effects` models are asked, tools called and scripts run as the project's `weft.toml` says.
-    `model` is the name of the model of tasks that name none, or a model itself, which then answers all of
-    them; `tools` are used instead of the project's. Raises InvalidProgram before anything is run, TaskFailed
-    or another error of weft's afterwards.
+    Without `effects`, models, tools and scripts are used with the settings of the project's `weft.toml`.
+    `model` is the name of the model for tasks that do not name one, or a `Model`, which then serves all
+    tasks. `tools` replace the tools of the project. Raises InvalidProgram before anything is run, TaskFailed
+    or another WeftError afterwards.
     """
 
     async def work() -> Any:
@@ -63,7 +63,7 @@ def evaluate(
                 **bindings,
             )
         finally:
-            # The event loop ends here: connections that are left open in it could never be closed.
+            # The event loop ends here: connections left open in it could never be closed.
             if isinstance(effects, LocalEffects):
                 await effects.close()
 
@@ -72,7 +72,7 @@ def evaluate(
 
     if not _is_loop_running():
         return run()
-    # A notebook: its event loop waits for this very call, so the program needs one of its own.
+    # A notebook: its event loop is blocked by this call, so the program needs another one.
     with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
         return thread.submit(run).result()
 
@@ -87,15 +87,19 @@ async def evaluate_async(
     tools: Tools | None = None,
     **bindings: Any,
 ) -> Any:
-    """As `evaluate`, in a running event loop.
+    """Evaluate a program in the running event loop; see `evaluate`.
 
-    An `Evaluator` does the same for several programs, each of which can use what those before it defined.
+    Use an `Evaluator` to evaluate several programs that share their definitions.
     """
     own = None
     if effects is None:
         effects = own = _local_effects(model, tools)
     elif model is not None or tools is not None:
-        raise refuse(NOWHERE, "bad-value", "effects have their own models and tools: give these or `effects`")
+        raise refuse(
+            NOWHERE,
+            "bad-value",
+            "give either `effects` or `model` and `tools`: effects have their own models and tools",
+        )
     try:
         evaluator = Evaluator(effects, library=_copy(library), limits=limits)
         forms = read(program)
@@ -118,11 +122,10 @@ def require_sound(
     bindings: Collection[str],
     functions: Sequence[Define] = (),
 ) -> None:
-    """Raise InvalidProgram with everything that is known to be wrong, before the first effect.
+    """Raise InvalidProgram with all problems found by the checks, before the first effect.
 
-    `functions` are those of libraries that the evaluator knows. A program that cannot act, having no task,
-    tool or query in it, is not checked: it costs nothing to run, and its mistakes are values that `try`
-    catches.
+    `functions` are those of the loaded libraries. A program without a task, tool call or query is not
+    checked: running it costs nothing, and `try` can catch its errors.
     """
     globals_ = evaluator.global_env
     bound = {name for name in globals_ if name != TASK_LIBRARY and not isinstance(globals_[name], BuiltIn)}
@@ -152,7 +155,7 @@ def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffec
 
 
 def read(program: AnyProgram) -> Program:
-    """The program, read or built."""
+    """Read or build a program; raise InvalidProgram for other Python objects."""
     if isinstance(program, Program):
         return program
     if isinstance(program, str):
@@ -165,7 +168,7 @@ def read(program: AnyProgram) -> Program:
         return build_program(*program)
     kind = f"a Python {type(program).__name__}"
     raise refuse(
-        NOWHERE, "bad-value", f"a program is a text, a file, a node or a list of forms; this is {kind}"
+        NOWHERE, "bad-value", f"a program is source text, a file, a node or a list of forms, not {kind}"
     )
 
 
@@ -178,7 +181,7 @@ def _is_loop_running() -> bool:
 
 
 def _copy(library: TaskLibrary | None) -> TaskLibrary | None:
-    """The templates that a program defines are its own: they do not stay in the library of the caller."""
+    """Copy a library, so that templates defined by the program are not added to the caller's."""
     if library is None:
         return None
     copied = TaskLibrary()

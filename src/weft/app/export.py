@@ -1,4 +1,4 @@
-"""Flows as documents that another store reads."""
+"""Export flows for another store."""
 
 from weft.app.app import App
 from weft.ids import TaskId
@@ -7,10 +7,11 @@ from weft.tasks.program_params import in_folder
 from weft.tasks.steps import with_digests
 
 
-async def exported(app: App, task_id: TaskId) -> Flow:
-    """Return the flow a task is in, as a document says it.
+async def export_flow(app: App, task_id: TaskId) -> Flow:
+    """Return the flow of a task in its portable form.
 
-    Steps have what they are found by elsewhere. Programs have no folder: the reader's project applies.
+    Steps include their digests, so that another store can reuse them. Programs have no folder: they will run
+    in the project of the importing store.
     """
     flow = await app.flow_of(task_id)
     digests = await app.store.digests_of(flow.root.id)

@@ -1,4 +1,4 @@
-"""Start and resume runs of programs: `weft.run`, and what the command line uses."""
+"""Start and resume program runs: `weft.run`, and the functions behind `weft run`."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from weft.app.app import App
 from weft.app.evaluation import AnyProgram, read
-from weft.app.questions import questions_of, wake
+from weft.app.questions import questions_of, resume_suspended
 from weft.config.sections import ModelsSettings
 from weft.config.settings import Settings
 from weft.errors import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_WAITING, RequestError, WeftError
@@ -46,24 +46,23 @@ from weft.tasks.states import InvalidTransition
 
 
 class CannotChange(RequestError):
-    """A run that goes on cannot have what was asked for in the place of what it began with."""
+    """This option cannot be changed when a run is resumed."""
 
     code = "cannot-change"
 
 
 class ResumeOptions(Struct, frozen=True, kw_only=True):
-    """What is another from now on, and is stored with the run."""
+    """Settings that may be changed when a run is resumed; they are stored with the run."""
 
     limits: dict[str, float] = {}
-    """Budgets count what the run has used before, too; a time limit begins anew with each evaluation."""
+    """Budgets include what the run has already used; a time limit restarts with each evaluation."""
     is_fresh: bool = False
-    """Whether models are asked also what another run has asked them before."""
+    """Whether results of earlier runs are not reused."""
 
     def __bool__(self) -> bool:
         return bool(self.limits) or self.is_fresh
 
-    def applied(self, program: StoredProgram) -> StoredProgram:
-        """The program with them."""
+    def apply_to(self, program: StoredProgram) -> StoredProgram:
         return structs.replace(
             program,
             limits={**program.limits, **self.limits},
@@ -71,61 +70,63 @@ class ResumeOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def reject_fixed_options(asked: Iterable[str]) -> None:
-    """Raise CannotChange when somebody asked for one of the things that a run keeps as they were."""
-    names = list(asked)
+def reject_fixed_options(options: Iterable[str]) -> None:
+    """Raise CannotChange if there is an option: those given cannot be changed on resume."""
+    names = list(options)
     if names:
         raise CannotChange(
-            f"{', '.join(names)}: a run that goes on keeps the program, library, model, inputs and name it "
-            f"began with; make a new run, which reuses what models have answered"
+            f"{', '.join(names)}: a resumed run keeps its program, library, model, inputs and name; "
+            f"start a new run instead (finished model calls are reused)"
         )
 
 
 async def resume_run(app: App, task_id: TaskId, changes: ResumeOptions | None = None) -> TaskId:
-    """Ask for a run to go on, one that has failed too: the steps that ended it are performed again.
+    """Request that a run is resumed, and return the id of its root; failed steps are retried.
 
-    Raises NoRun, before anything is performed, when the task is in a flow of another kind.
+    Raises NoRun, before anything is performed, if the task does not belong to a program run.
     """
     task = await app.get(task_id)
     root = await app.get(task.task_tree_id or task.id)
     if not await is_run(app.store, root):
         raise NoRun(root_id=root.id, name=root.name)
     if changes:
-        root = await _changed(app, root, changes)
+        root = await _store_changes(app, root, changes)
     if root.status is Status.FAILED:
-        await _retried(app, root.id)
+        await _retry_failed(app, root.id)
     root_id = await app.begin(root.id)
-    await wake(app, root_id, only_overdue=True)
+    await resume_suspended(app, root_id, only_overdue=True)
     return root_id
 
 
-async def _retried(app: App, root_id: TaskId) -> None:
+async def _retry_failed(app: App, root_id: TaskId) -> None:
     try:
         await app.retry(root_id)
     except InvalidTransition:
         if (await app.get(root_id)).status is Status.FAILED:
             raise
-        # Somebody else has asked for the same a moment ago: both have it go on.
+        # Another process has just resumed it: both wait for the same run.
 
 
-async def _changed(app: App, root: Task, changes: ResumeOptions) -> Task:
-    """The run with the changes stored; raises CannotChange."""
+async def _store_changes(app: App, root: Task, changes: ResumeOptions) -> Task:
+    """Store the changes and return the changed run; raise CannotChange."""
     try:
         program = program_of(root)
     except NoProgram:
-        raise CannotChange(f"{root.id} is no run of a program: it has no budget and reuses nothing") from None
-    await app.engine()  # what a process that died was evaluating is given back
+        raise CannotChange(
+            f"{root.id} is not a program run: it has no budget and reuses no results"
+        ) from None
+    await app.engine()  # releases claims of processes that died
     root = await app.get(root.id)
     if root.status in (Status.COMPLETED, Status.CANCELLED):
-        raise CannotChange(f"run {root.id} is {root.status}: nothing is left of it to do")
-    if root.status is Status.IN_PROGRESS and not await _is_given_back(app, root.id):
-        raise CannotChange(f"run {root.id} is under way in another process; stop that one first")
-    change = ChangeRun(task_id=root.id, params=as_params(changes.applied(program)), now=app.now())
+        raise CannotChange(f"run {root.id} is {root.status}: it cannot be changed any more")
+    if root.status is Status.IN_PROGRESS and not await _is_released(app, root.id):
+        raise CannotChange(f"run {root.id} is running in another process; stop that process first")
+    change = ChangeRun(task_id=root.id, params=as_params(changes.apply_to(program)), now=app.now())
     return await app.store.operate(change, owner=app.owner)
 
 
-async def _is_given_back(app: App, task_id: TaskId) -> bool:
-    """Whether nobody evaluates a run that has begun."""
+async def _is_released(app: App, task_id: TaskId) -> bool:
+    """Return whether the last attempt at a run was released, so that no process evaluates it."""
     held, after = False, 0
     while events := await app.events(EventFilter(tree=task_id, task=task_id, after=after)):
         after = events[-1].seq
@@ -136,7 +137,7 @@ async def _is_given_back(app: App, task_id: TaskId) -> bool:
 
 
 class RunFailed(WeftError):
-    """A run did not complete; its steps are kept, and `resume` goes on with it."""
+    """A run did not complete; its steps are kept, and it can be resumed."""
 
     code = "run-failed"
 
@@ -144,38 +145,38 @@ class RunFailed(WeftError):
         notes = outcome.result.notes if outcome.result is not None else {}
         error = notes.get("error") or {}
         super().__init__(
-            f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it is not over')}"
+            f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it has not ended')}"
         )
         self.outcome = outcome
         self.exit_code = EXIT_UNAVAILABLE if is_unavailable(error) else EXIT_FAILED
 
 
 class RunWaits(WeftError):
-    """A run waits for the answer of a person; it holds nothing, and `resume` goes on with it afterwards."""
+    """A run is suspended until a person answers its questions; then it can be resumed."""
 
     code = "run-waits"
     exit_code = EXIT_WAITING
 
     def __init__(self, *, root_id: TaskId, questions: Sequence[Task]) -> None:
-        asked = "; ".join(f"{question_text(task)} ({task.id})" for task in questions)
-        super().__init__(f"run {root_id} waits for an answer: {asked}")
+        texts = "; ".join(f"{question_text(task)} ({task.id})" for task in questions)
+        super().__init__(f"run {root_id} waits for an answer: {texts}")
         self.root_id = root_id
         self.questions = tuple(questions)
 
 
 class RegisteredName(Struct, frozen=True):
-    """A program that is a template of the store: `review`, or a version of it, `review@2`."""
+    """Name of a registered template, `review`, or of a version, `review@2`, to be run as a program."""
 
     name: str
 
 
 def registered(name: str) -> RegisteredName:
-    """The template of that name in the store, for `weft.run`; what is passed there are its arguments."""
+    """Refer to a registered template in `weft.run`, which passes its inputs as arguments."""
     return RegisteredName(name)
 
 
 def run(program: AnyProgram | RegisteredName | None = None, **settings: Any) -> TaskResult:
-    """The result of a program that is run durably; see `arun`."""
+    """Run a program durably and return its result; see `arun`."""
 
     def work() -> TaskResult:
         return asyncio.run(arun(program, **settings))
@@ -184,7 +185,7 @@ def run(program: AnyProgram | RegisteredName | None = None, **settings: Any) -> 
         asyncio.get_running_loop()
     except RuntimeError:
         return work()
-    # A notebook: its event loop waits for this very call, so the run needs one of its own.
+    # A notebook: its event loop is blocked by this call, so the run needs another one.
     with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
         return thread.submit(work).result()
 
@@ -203,11 +204,11 @@ async def arun(
     resume: str | None = None,
     **more_inputs: Any,
 ) -> TaskResult:
-    """The result of a program whose every step is stored; `inputs`, and other keywords, are names it can use.
+    """Run a program durably and return its result; `inputs` and other keywords are names it can use.
 
-    `notes.root_id` of the result is the id of the run. With `resume`, the id of a run, that one goes on and
-    the program is not looked at. Raises InvalidProgram before anything is stored, RunFailed when it failed,
-    RunWaits when it asks a person something.
+    Every step is stored; `notes.root_id` of the result is the id of the run. With `resume`, the id of a run,
+    that run is resumed and `program` is ignored. Raises InvalidProgram before anything is stored, RunFailed
+    if the run failed, RunWaits if it waits for an answer.
     """
     if app is None:
         async with await App.open(db) as opened:
@@ -221,7 +222,7 @@ async def arun(
         reject_fixed_options(setting for setting, value in settings.items() if value)
         root_id = await resume_run(app, TaskId(resume), ResumeOptions(is_fresh=not reuse))
     elif program is None:
-        raise TypeError("give a program, or resume=ID")
+        raise TypeError("give a program or resume=ID")
     else:
         if isinstance(program, RegisteredName):
             stored = await named_program(app, program.name, given, model=model, reuse=reuse)
@@ -244,7 +245,7 @@ async def arun(
 def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObject:
     twice = inputs.keys() & more.keys()
     if twice:
-        raise TypeError(f"given twice: {', '.join(sorted(twice))}")
+        raise TypeError(f"inputs given twice: {', '.join(sorted(twice))}")
     return {**inputs, **more}
 
 
@@ -257,9 +258,9 @@ async def named_program(
     reuse: bool = True,
     limits: JsonObject | None = None,
 ) -> StoredProgram:
-    """The call of a registered template with these arguments, and all that it needs.
+    """Return a program that calls a registered template with these arguments.
 
-    Raises UnknownTemplate, or InvalidTasks when the arguments do not fit.
+    Raises UnknownTemplate, or InvalidTasks if the arguments do not fit.
     """
     template = await find_template(app.store, name, user_id=app.owner.user_id)
     require_given(template, inputs)
@@ -277,7 +278,7 @@ def stored_program(
     limits: JsonObject | None = None,
     read_schema: Callable[[str, str], str] | None = None,
 ) -> StoredProgram:
-    """The program with everything it needs, as it is now; raises InvalidProgram."""
+    """Return a self-contained copy of a program, with libraries and schemas; raise InvalidProgram."""
     texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
     if library is not None and len(library):
         texts.append(printed_library(library))
@@ -292,11 +293,11 @@ def stored_program(
 
 
 def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
-    """Raise InvalidProgram with everything that is known to be wrong before the first step is paid for.
+    """Raise InvalidProgram with all problems found by the checks, before the first step is performed.
 
-    Then NothingToRun, and UnusedInputs for what was given and is named nowhere.
+    Also raises NothingToRun, and UnusedInputs for inputs that the program does not use.
     """
-    # Imported here: a run that is resumed is not checked again.
+    # Imported here: not needed to resume a run.
     from weft.effects.checks import project_names, require_valid
 
     forms = [form for text in program.libraries for form in text.definitions().forms]
@@ -308,8 +309,8 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
 
 
 def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
-    """Raise ModelUnusable when a model that the program may ask cannot be asked."""
-    # Imported here: who resumes a run checks nothing.
+    """Raise ModelUnusable if the program may use a model that is not available."""
+    # Imported here: not needed to resume a run.
     from weft.effects.asked_models import require_models
     from weft.effects.checks import library_of
 
@@ -325,7 +326,7 @@ def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
 
 
 def run_name(program: StoredProgram) -> str:
-    """What the task of a run is called when nobody says."""
+    """Return the default name of a run: that of its template or file."""
     if program.entry is not None:
         return program.entry
     name = program.main.name

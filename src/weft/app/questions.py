@@ -1,4 +1,4 @@
-"""What people do with runs that ask them something: see the questions, answer them."""
+"""Questions of runs to people: list and answer them, and resume the suspended tasks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,16 +14,16 @@ from weft.tasks.record import Task
 
 
 class SeveralQuestions(RequestError):
-    """A task has asked more than one question: an answer must name its own."""
+    """A task has asked several questions: the answer must give the id of its question."""
 
     code = "several-questions"
 
     def __init__(self, questions: Sequence[Task]) -> None:
         self.questions = tuple((task.id, question_text(task)) for task in questions)
         if len(self.questions) > 1:
-            reason = f"{len(self.questions)} questions wait for an answer; give the id of one"
+            reason = f"{len(self.questions)} questions wait for an answer: give the id of one of them"
         else:
-            reason = f"others were asked before: answer question {questions[0].id} by its own id"
+            reason = f"the task has asked several questions: give the id of the open one, {questions[0].id}"
         super().__init__(reason)
 
     def problems(self) -> list[dict[str, Any]]:
@@ -41,17 +41,17 @@ class NothingAsked(RequestError):
 
 
 async def questions_of(app: App, task_id: TaskId) -> tuple[Task, ...]:
-    """The task if it is a question, open or not; else the open questions of the flow that it is in."""
+    """Return the task itself if it is a question, otherwise the open questions of its flow."""
     task = await app.get(task_id)
     return (task,) if is_question(task) else open_questions(await app.flow_of(task_id))
 
 
 async def find_question(app: App, task_id: TaskId, *, is_shown: bool = False) -> Task:
-    """Return the question that an id names: its own, or the only one that was asked at or below a task.
+    """Return the question with this id, or the only question asked in the subtree of the task.
 
-    With several, also when all but one have been answered, the id of the task names none: an answer that is
-    delivered a second time would go to the next question. Only a person who is shown the open one may answer.
-    Raises NothingAsked or SeveralQuestions.
+    Raises NothingAsked, or SeveralQuestions if the subtree has asked more than one, even if only one is open:
+    an answer that is delivered twice would otherwise go to the next question. With `is_shown` (the person
+    sees the question) a single open question is accepted.
     """
     task = await app.get(task_id)
     if is_question(task):
@@ -67,8 +67,8 @@ async def find_question(app: App, task_id: TaskId, *, is_shown: bool = False) ->
 
 
 async def answer(app: App, task_id: TaskId, text: str) -> Answered:
-    """Answer the question with this id, which lets its run continue; the same answer twice counts once."""
-    # Who answers in another process has not run the task: the secrets it was given are not known here yet.
+    """Answer a question, so that its run can continue; repeating the same answer changes nothing."""
+    # This process may not have run the task, so register its secrets before redacting the answer.
     for task in await app.flow_of(task_id):
         register_named(task.inputs)
     text = redact_json(text) if is_any() else text
@@ -76,10 +76,10 @@ async def answer(app: App, task_id: TaskId, text: str) -> Answered:
     return await app.store.operate(operation, owner=app.owner)
 
 
-async def wake(app: App, task_id: TaskId, *, only_overdue: bool = False) -> None:
-    """Have the tasks of a flow evaluated again that rest for a person: somebody is here who can be asked.
+async def resume_suspended(app: App, task_id: TaskId, *, only_overdue: bool = False) -> None:
+    """Resume the tasks of a flow that are suspended for a person, so that they ask again here.
 
-    Only those whose time limit is reached, if nobody is.
+    With `only_overdue`, resume only tasks with an expired time limit.
     """
     overdue_at = app.now() if only_overdue else None
     await app.store.operate(WakeTasks(task_id, overdue_at), owner=app.owner)

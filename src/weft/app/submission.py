@@ -1,4 +1,4 @@
-"""Templates as tasks: which of them an owner's tasks can name, and what is asked of tasks that do."""
+"""Submitting flows: find the templates that tasks name, and check the arguments of these tasks."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -14,13 +14,13 @@ from weft.tasks.record import method_of
 
 
 def read_document(document: Any, *, user_id: str | None = None) -> Flow:
-    """Return the flow that a JSON document describes, checked but not stored: needs no store."""
+    """Return the checked flow of a JSON document, without storing it."""
     return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
 async def require_arguments(store: TaskStore, flow: Flow) -> None:
-    """Raise InvalidTasks when tasks name registered templates and their inputs do not fit."""
-    # Imported here: who only reads tasks, or names none but weft's own executors, must not pay for it.
+    """Raise InvalidTasks if inputs of tasks do not fit the registered templates that the tasks name."""
+    # Imported here: not needed to read tasks, or to submit tasks of built-in executors.
     from weft.executors.registry import BUILT_IN_IDS
 
     if not {method_of(task) for task in flow} <= BUILT_IN_IDS - {"template"} | {""}:
@@ -32,15 +32,15 @@ async def require_arguments(store: TaskStore, flow: Flow) -> None:
 async def task_templates(
     store: TaskStore, owner: Owner, names: Collection[str] | None = None
 ) -> Sequence[RegisteredTemplate]:
-    """The templates that tasks made on behalf of the owner can name: all, or those of the names there are."""
+    """Return the templates that tasks of the owner can name: all, or those of the given names."""
     return await store.templates(owner=Owner(owner.user_id), names=names)
 
 
 async def named_templates(
     store: TaskStore, owner: Owner, names: Collection[str]
 ) -> dict[str, RegisteredTemplate]:
-    """The templates, or versions of them (`review@2`), that tasks of the owner can name so, by that name."""
-    # Imported here: as above.
+    """Return the templates of the given names or versions (`review@2`) that exist for the owner, by name."""
+    # Imported here: see require_arguments.
     from weft.runs.templates import UnknownTemplate, find_template
 
     found = {}

@@ -1,4 +1,4 @@
-"""The synchronous front, for scripts and notebooks: the same app, on a loop in a thread of its own."""
+"""Synchronous API for scripts and notebooks: an `App` on an event loop in its own thread."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ from weft.tasks.record import JsonObject, Task
 T = TypeVar("T")
 
 INTERRUPT_GRACE_SECONDS = 2.0
-"""How long running tasks may go on after Ctrl-C: somebody is waiting."""
+"""How long running tasks may continue after Ctrl-C."""
 
 
 def open_app(
@@ -31,12 +31,12 @@ def open_app(
     limits: EngineLimits | None = None,
     executors: ExecutorRegistry | None = None,
 ) -> "SyncApp":
-    """Open a store for a script or a notebook; close it, or use it in a `with` block."""
+    """Open a store for a script or a notebook; call `close`, or use it in a `with` block."""
     return SyncApp(db, user_id=user_id, limits=limits, executors=executors)
 
 
 class SyncApp:
-    """What `App` does, without `await`."""
+    """The methods of `App`, without `await`."""
 
     def __init__(self, db: str | Path | None = None, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
@@ -67,7 +67,7 @@ class SyncApp:
 
     @property
     def executors(self) -> ExecutorRegistry:
-        """What tasks are performed with here."""
+        """Return the executors of this process."""
         return self._app.executors
 
     def submit(self, document: Any) -> Flow:
@@ -75,9 +75,10 @@ class SyncApp:
         return self._wait(self._app.submit(document))
 
     def run(self, flow: Any) -> Flow:
-        """Run a document, a flow or the flow of an id until nothing of it can go on; the flow as it then is.
+        """Run a flow until no task of it can start, and return it.
 
-        Interrupted (Ctrl-C, the stop button of a notebook), it stops the flow; running it again goes on.
+        `flow` is a JSON document, a `Flow`, or the id of a task of a stored flow. An interrupt (Ctrl-C, the
+        stop button of a notebook) stops the flow; running it again resumes it.
         """
         root_id = self._wait(self._app.begin(flow))
         try:
@@ -88,7 +89,7 @@ class SyncApp:
         return self.flow(root_id)
 
     def begin(self, flow: Any) -> TaskId:
-        """Begin to run a flow in the background; `wait` waits for it."""
+        """Start a flow in the background and return the id of its root; `wait` waits for it."""
 
         async def begin() -> TaskId:
             root_id = await self._app.begin(flow)
@@ -98,48 +99,47 @@ class SyncApp:
         return self._wait(begin())
 
     def wait(self, root_id: TaskId) -> Flow:
-        """Wait until a flow has ended; the flow as it then is."""
+        """Wait until a flow has ended, and return it."""
         self._wait(self._app.wait(root_id))
         return self.flow(root_id)
 
     def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
-        """Cancel a task and all below it that has not ended."""
+        """Cancel a task and the unfinished tasks of its subtree; return their ids."""
         return self._wait(self._app.cancel(task_id, reason=reason))
 
     def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
-        """Make a failed task, and the failed ones below it, pending again."""
+        """Reset a failed task and the failed tasks of its subtree to pending; return their ids."""
         return self._wait(self._app.retry(task_id))
 
     def get(self, task_id: TaskId) -> Task:
-        """One task."""
         return self._wait(self._app.get(task_id))
 
     def flow(self, task_id: TaskId) -> Flow:
-        """The flow a task is in."""
+        """Return the flow of a task."""
         return self._wait(self._app.flow_of(task_id))
 
     def tasks(self, **wanted: Any) -> Sequence[Task]:
-        """The tasks that a filter lets through, newest first: `tasks(status=..., name=..., limit=...)`."""
+        """Return tasks, newest first; keywords are fields of `TaskFilter`: `tasks(status=..., limit=...)`."""
         return self._wait(self._app.list(TaskFilter(**wanted))).tasks
 
     def templates(self, names: Sequence[str] | None = None) -> Sequence[RegisteredTemplate]:
-        """The templates that are registered in the store: all, or those of the names that there are."""
+        """Return the registered templates: all, or those with the given names that exist."""
         return self._wait(task_templates(self._app.store, self._app.owner, names))
 
     def named_templates(self, names: Sequence[str]) -> dict[str, RegisteredTemplate]:
-        """The templates, or versions of them (`review@2`), that there are of these names."""
+        """Return the templates of the given names or versions (`review@2`) that exist, by name."""
         return self._wait(named_templates(self._app.store, self._app.owner, names))
 
     def copy(self, task_id: TaskId, **options: Any) -> Flow:
-        """Copy a task and all below it as a new pending flow."""
+        """Copy a task and its subtree as a new pending flow; see `App.copy` for the options."""
         return self._wait(self._app.copy(task_id, **options))
 
     def update(self, task_id: TaskId, fields: JsonObject) -> Task:
-        """Set fields of a task."""
+        """Set fields of a task and return it."""
         return self._wait(self._app.update(task_id, fields))
 
     def events(self, root_id: TaskId, *, after: int = 0) -> Iterator[Event]:
-        """The events of a flow as they come, until nobody runs it any more."""
+        """Yield the events of a flow as they happen, until the flow ends or is stopped."""
         stream = self._app.watch(root_id, after=after)
         while True:
             try:
@@ -157,7 +157,7 @@ class SyncApp:
 
 
 class _Ended(Exception):
-    """A stream has no more; StopAsyncIteration cannot cross threads."""
+    """The end of a stream; StopAsyncIteration cannot be raised across threads."""
 
 
 async def _next(stream: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The library of a store: templates are read from files, checked, and registered."""
+"""Task library of a store: read templates from files, check, register, list and remove them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -26,26 +26,28 @@ from weft.tasks.record import MAX_METHOD_CHARACTERS
 
 
 class TemplateInUse(RequestError):
-    """Other registered templates use the one that is to be removed."""
+    """A template cannot be removed because other registered templates use it."""
 
     code = "template-in-use"
 
     def __init__(self, name: str, users: Sequence[str]) -> None:
-        super().__init__(f"'{name}' is used by {', '.join(users)}; remove those first, or remove it by force")
+        super().__init__(
+            f"'{name}' is used by {', '.join(users)}; remove those first, or force the removal (--force)"
+        )
         self.name = name
         self.users = tuple(users)
 
 
 class ReadTemplates(Struct, frozen=True):
-    """The templates of files, ready to be registered."""
+    """Templates read from files, ready to be registered."""
 
     templates: tuple[Template, ...]
     left_out: int
-    """Forms of the files that are no templates: a library has none."""
+    """Number of other forms in the files, which are not registered."""
 
 
 def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
-    """The templates of files and folders; raises InvalidProgram with what is wrong with all of them."""
+    """Read the templates of files and folders; raise InvalidProgram with all problems."""
     loaded, problems = load_files(map(library_path, paths))
     templates = templates_of(loaded)
     problems += name_problems(templates, TaskLibrary())
@@ -62,7 +64,7 @@ def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
 
 
 async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
-    """Register templates for the app's owner, all or none; raises InvalidProgram with all problems."""
+    """Register templates for the app's owner, all or none; raise InvalidProgram with all problems."""
     registered = await app.store.templates(owner=Owner(app.owner.user_id))
     problems = [*_bad_names(templates, app.executors), *_problems(templates, registered, app.settings)]
     if problems:
@@ -72,19 +74,19 @@ async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[Add
 
 
 async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
-    """The newest version of every template; the operator of the store sees those of all owners."""
+    """Return the newest version of every template of the owner, or of all owners."""
     return await app.store.templates(owner=app.owner)
 
 
 async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
-    """A template of the app's owner, or the version of it that is named; and all its versions."""
+    """Return a template (or NAME@VERSION) of the app's owner, and all its versions."""
     user_id = app.owner.user_id
     template = await find_template(app.store, name, user_id=user_id)
     return template, await app.store.template_versions(template.name, owner=Owner(user_id))
 
 
 async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
-    """Let a template be found no more; what names a version of it finds that still.
+    """Remove a template, so that only NAME@VERSION finds its versions.
 
     Raises UnknownTemplate, or TemplateInUse unless it is forced.
     """
@@ -95,13 +97,13 @@ async def remove_template(app: App, name: str, *, is_forced: bool = False) -> Re
         raise TemplateInUse(name, users)
     removed = await app.store.remove_template(name, user_id=user_id, now=app.now())
     if removed is None:
-        await find_template(app.store, name, user_id=user_id)  # says what is wrong with the name
-        raise UnknownTemplate(name, hint=": a version cannot be removed by itself")
+        await find_template(app.store, name, user_id=user_id)  # raises if the name is unknown
+        raise UnknownTemplate(name, hint=": a single version cannot be removed, give the name only")
     return removed
 
 
 def template_facts(template: Template) -> TemplateFacts:
-    """What a store keeps of a template besides its text."""
+    """Return the facts that a store keeps about a template besides its text."""
     definition = definition_of(template)
     used = used_names([template.body])
     own = {template.name, *(parameter.name for parameter in template.parameters)}
@@ -121,7 +123,7 @@ def _new(template: Template) -> NewTemplate:
 def _problems(
     templates: Sequence[Template], registered: Sequence[RegisteredTemplate], settings: Settings
 ) -> list[LanguageProblem]:
-    """What is wrong with the templates, and with registered ones that use them, beside all others."""
+    """Check new templates, and registered ones that use them, against all registered templates."""
     new = {template.name for template in templates}
     others: list[Template] = []
     users: list[Template] = []
@@ -134,16 +136,16 @@ def _problems(
 
 
 def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:
-    """Names under which a task could not ask for the template."""
+    """Return problems of names that a task could not use as its method."""
     problems = []
     for template in templates:
         name, reason = template.name, None
         if name in BUILT_IN_IDS or executors.find(name) is not None:
             reason = "is the name of an executor (schemas.method)"
         elif read_name(name).version is not None:
-            reason = "ends as if it named a version"
+            reason = "ends like a version (@NUMBER)"
         elif len(name) > MAX_METHOD_CHARACTERS or not name.isprintable():
-            reason = f"is longer than {MAX_METHOD_CHARACTERS} characters, or has some that cannot be printed"
+            reason = f"is longer than {MAX_METHOD_CHARACTERS} characters, or has unprintable characters"
         if reason is not None:
             message = f"'{name}' cannot be the name of a registered template: it {reason}"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
@@ -151,6 +153,6 @@ def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> li
 
 
 async def known_templates(app: App) -> TaskLibrary:
-    """The templates of the app's owner as a library that checks can use."""
+    """Return the templates of the app's owner as a library for checks."""
     registered = await app.store.templates(owner=Owner(app.owner.user_id))
     return library_of(form for one in registered for form in stored_text(one).read().forms)

@@ -1,4 +1,4 @@
-"""Put the parts together: open the store of the settings, make the executors of programs for it."""
+"""Composition root: open the store of the settings, and create its executors of programs."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -28,7 +28,7 @@ def with_programs(
     concurrency: int,
     models: ModelsSettings,
 ) -> ExecutorRegistry:
-    """The executors, and the one that evaluates programs of this store."""
+    """Return the executors plus those that run programs and registered templates of this store."""
     programs = TemplateExecutor(
         store,
         new_effects or project_effects,
@@ -39,7 +39,7 @@ def with_programs(
     )
 
     async def find_more(methods: Collection[str]) -> list[Executor]:
-        """One for each method that is the name of a registered template, whoever registered it and when."""
+        """Return an executor for each method that names a registered template of any owner."""
         names = {method: read_name(method).name for method in methods}
         known = await store.known_templates(names.values())
         return [RegisteredExecutor(method, programs) for method, name in names.items() if name in known]
@@ -50,19 +50,19 @@ def with_programs(
 
 
 def project_effects(program: StoredProgram) -> Effects:
-    """What performs the steps of a program when nobody says otherwise."""
+    """Return the default effects of a program: those of the project in its folder."""
     return LocalEffects(model=program.model, folder=program.folder)
 
 
 async def open_store(
     settings: Settings, *, must_exist: bool = False, clock: Clock | None = None
 ) -> TaskStore:
-    """Open the store that the settings name; if it is not there it is made, or StoreNotFound raised.
+    """Open the store of the settings; create a missing one, or raise StoreNotFound if it must exist.
 
-    `clock` replaces the store's own: the server's of PostgreSQL, the machine's of SQLite.
+    `clock` replaces the clock of the store: that of the PostgreSQL server, or of this machine with SQLite.
     """
     if is_postgresql(settings.db):
-        # Imported here: asyncpg is an extra, and costs every other command its import time.
+        # Imported here: asyncpg is an optional dependency and slow to import.
         try:
             from weft.store.postgresql.connection import Timeouts
             from weft.store.postgresql.store import PostgresqlStore

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from weft.runs.files import LoadedFile
 
 _OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
-"""What a file that cannot be read may be the reason of: not said beside the reason."""
+"""Problems that an unreadable file may cause: not reported while a file cannot be read."""
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
-@click.option(
-    "--registered", "is_registered", is_flag=True, help="Know the templates that are registered in the store."
-)
+@click.option("--registered", "is_registered", is_flag=True, help="Also use the templates of the store.")
 @surface_option
 @store_options
 def check(
@@ -33,14 +31,19 @@ def check(
     user: str | None,
     is_json: bool,
 ) -> int:
-    """Say what is wrong with programs, before anything is run.
+    """Check programs for problems without running them.
 
-    Files end in .xml, .sexp, .weft or .lisp; of a folder all of them are looked at. They are one library: the
-    templates of all files see each other, and with --registered those of the store that no file defines. Exit
-    code 0: nothing is wrong; 2: there are problems, and all of them are listed. Inputs that whoever runs a
-    file must pass are told on standard error.
+    Lists every problem with file, line and column. A folder stands for all its files that end in .xml, .sexp,
+    .weft or .lisp. All files are checked as one library: they can use each other's templates, and with
+    --registered those of the store. The inputs that a program requires are printed to standard error. Exit
+    code 0: no problems; 2: problems found.
+
+    \b
+    Examples:
+      weft check review.xml
+      weft check templates/ --registered
     """
-    # Imported here: `weft check --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.cli.display.output import plural, print_json, printable
     from weft.cli.display.problems import print_problems
     from weft.cli.program_args import read_programs
@@ -57,8 +60,10 @@ def check(
         for name, names in inputs.items():
             echo(printable(f"{name}: inputs: {', '.join(names)}"), err=True)
         files = {problem.span.source.name for problem in found} or loaded
-        wrong = plural(len(found), "problem") if found else "nothing wrong"
-        echo(f"{wrong} in {plural(len(files), 'file')}", err=True)
+        summary = f"{plural(len(files), 'file')} checked, no problems"
+        if found:
+            summary = f"{plural(len(found), 'problem')} in {plural(len(files), 'file')}"
+        echo(summary, err=True)
     return EXIT_INVALID if found else 0
 
 
@@ -67,7 +72,7 @@ def _checked(
     problems: "list[LanguageProblem]",
     registered: "dict[str, TaskDefinition]",
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
-    """The problems of all programs, each with the templates of the others at hand; the inputs by file."""
+    """Return the problems of all programs, which can use each other's templates, and their inputs by file."""
     from weft.config.settings import load_settings
     from weft.effects.checks import project_verdict
     from weft.language.library import TaskLibrary, definition_of
@@ -97,7 +102,6 @@ def _checked(
 
 
 def _registered(db: str | None, user: str | None) -> "dict[str, TaskDefinition]":
-    """The templates of the store by name."""
     from weft.app.templates import known_templates
     from weft.cli.invoke import with_app
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weft.evaluator.effects import ContextQuery
 
 MAX_SHOWN_WORDS = 6
-"""How many of the words that matched stand in a row; --explain shows all."""
+"""How many matched words a row shows; --explain shows all."""
 
 
 @click.command("context")
@@ -23,32 +23,32 @@ MAX_SHOWN_WORDS = 6
     "--explain",
     "is_explained",
     is_flag=True,
-    help="Show all words that matched, where, and when each file was last committed.",
+    help="Show all matched words, where they matched, and when each file was last committed.",
 )
 @click.option(
     "--limit",
     metavar="N",
     type=click.IntRange(1, 1000),
-    help="How many pieces to look for, up to three of a file.",
+    help="Maximum number of matching pieces, at most three per file.",
 )
 @click.option(
     "--strategy",
     type=click.Choice(["content", "metadata"]),
     default="content",
     show_default=True,
-    help="Look in the text of files, or only in their paths, titles, names and headings.",
+    help="Search the text of files, or only their paths, titles, names and headings.",
 )
-@click.option("--rerank", "is_ranked", is_flag=True, help="Let a model put what was found into order.")
-@click.option("--model", metavar="MODEL", type=TEXT, help="The model of --rerank. Also WEFT_MODEL.")
+@click.option("--rerank", "is_ranked", is_flag=True, help="Let a model rank the matches.")
+@click.option("--model", metavar="MODEL", type=TEXT, help="Model for --rerank. Also WEFT_MODEL.")
 @click.option(
     "--path",
     "roots",
     metavar="ROOT",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Look in this folder instead of the project's roots. Several may be given.",
+    help="Search this folder instead of the project's roots. May be repeated.",
 )
-@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
 @json_option
 def context(
     query: str,
@@ -61,24 +61,28 @@ def context(
     db: str | None,
     is_json: bool,
 ) -> int:
-    """Find the files that matter for QUERY, as a task with fresh context is given them.
+    """Find the files that are relevant to QUERY, as a task with fresh context gets them.
 
-    It looks below the roots of `[memory]` in weft.toml, else of `[tools]`, else below the working folder,
-    whatever else `weft index PATH` has taken in; --path names others. What is new or changed there is
-    indexed first. A row is a file with the lines that matched, a score between 0
-    and 1 (to compare within one answer) and the words that matched. --json prints the
-    AssociativeMatchResult, with the text of the pieces.
+    Searches the roots of `[memory]` in weft.toml, else of `[tools]`, else the working folder; --path names
+    other folders. New and changed files are indexed first. Each row shows a file with the matching lines, a
+    score between 0 and 1 (comparable within one result) and the matched words. --json prints the
+    AssociativeMatchResult, with the text of the matches.
+
+    \b
+    Examples:
+      weft context "where are prices rounded?"
+      weft context "login sessions" --explain --limit 5
     """
     if not query.strip():
-        raise click.UsageError("QUERY is blank; say what to look for")
-    # Imported here: `weft context --help` must not pay for it.
+        raise click.UsageError("QUERY is blank: give the words to search for")
+    # Imported here: keeps --help fast.
     from weft.cli.eval import run
     from weft.evaluator.effects import ContextQuery
 
-    asked = ContextQuery(
+    wanted = ContextQuery(
         query=query, matching_strategy=strategy, limit=limit, rerank=True if is_ranked else None
     )
-    result = run(lambda: _found(asked, model, roots, db))
+    result = run(lambda: _search(wanted, model, roots, db))
     if is_explained:
         _add_commit_times(result["matches"])
     if is_json:
@@ -90,7 +94,7 @@ def context(
     return EXIT_FAILED if result.get("error") and not result["matches"] else 0
 
 
-async def _found(
+async def _search(
     query: "ContextQuery", model: str | None, roots: tuple[Path, ...], db: str | None
 ) -> dict[str, Any]:
     from weft.cli.display.index_progress import IndexingLine
@@ -102,11 +106,11 @@ async def _found(
     line = IndexingLine()
     effects = LocalEffects(
         model=model,
-        on_event=ModelEventPrinter().tell,
+        on_event=ModelEventPrinter().print_event,
         fetch=fetch_model,
         memory_roots=roots or None,
         memory_db=db,
-        on_indexing=line.tell,
+        on_indexing=line.show,
     )
     try:
         return await effects.get_context(Step("1", query), query)
@@ -116,7 +120,7 @@ async def _found(
 
 
 def _add_commit_times(items: list[dict[str, Any]]) -> None:
-    """Put `committed_at` into the metadata of items whose files git knows."""
+    """Add `committed_at` to the metadata of items whose files are in git."""
     from weft.config.settings import base_folder, read_project, working_folder
     from weft.memory.files.git import commit_times
 
@@ -133,15 +137,15 @@ def _add_commit_times(items: list[dict[str, Any]]) -> None:
 
 def _print(result: dict[str, Any], *, is_explained: bool) -> None:
     from weft.cli.display.output import print_table, printable
-    from weft.cli.invoke import say
+    from weft.cli.invoke import echo_status
 
     if result.get("error"):
-        say(f"warning: {printable(result['error'])}")
+        echo_status(f"warning: {printable(result['error'])}")
     rows = [_row(item, is_explained=is_explained) for item in result["matches"]]
     if rows:
         print_table(["FILE", "SCORE", "WHY"], rows)
     else:
-        echo("nothing matches")
+        echo("no matches")
 
 
 def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
@@ -154,7 +158,7 @@ def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
 def _why(item: dict[str, Any], *, is_explained: bool) -> str:
     why: dict[str, list[str]] = item.get("metadata", {}).get("why", {})
     if is_explained:
-        parts = [f"{place}: {', '.join(words)}" for place, words in why.items()]
+        parts = [f"{field}: {', '.join(words)}" for field, words in why.items()]
         if (time := item["metadata"].get("committed_at")) is not None:
             parts.append(f"committed: {datetime.fromtimestamp(time, UTC):%Y-%m-%d}")
         return "; ".join(parts)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _OLDEST_SQLITE = (3, 37, 0)
-"""The first with STRICT tables."""
+"""First version with STRICT tables."""
 
 
 class Check(Struct, frozen=True):
-    """One thing that was looked at."""
+    """Result of one check."""
 
     name: str
     is_ok: bool
@@ -38,8 +38,10 @@ class Check(Struct, frozen=True):
 @click.command()
 @store_options
 def doctor(db: str | None, user: str | None, is_json: bool) -> int:
-    """Check this installation, its store, models and tools; exit 1 when something is wrong."""
+    """Check the installation, the store, models and tools; exit 1 if a check fails.
 
+    No model is called and no server is started.
+    """
     checks = [_python(), _sqlite(), _time_zones(), _postgresql_driver(), _store(db, user)]
     checks += [Check(*found) for found in project_checks()]
     if is_json:
@@ -92,49 +94,49 @@ def _store(db: str | None, user: str | None) -> Check:
 
 
 Found = tuple[str, bool, str]
-"""What was looked at, whether it is good, and what was found."""
+"""Name of a check, whether it passed, and what was found."""
 
 
 def project_checks() -> list[Found]:
-    """Models, tools, the runtime and aider; nobody is asked over the network, and no server is started."""
-    looks: dict[str, Callable[[], tuple[bool, str]]] = {
+    """Check models, tools, the local runtime and aider, without network requests or servers."""
+    checks: dict[str, Callable[[], tuple[bool, str]]] = {
         "models": _models,
         "tools": _tools,
         "runtime": _runtime,
         "aider": _aider,
     }
-    return [(name, *_looked(look)) for name, look in looks.items()]
+    return [(name, *_run_check(check)) for name, check in checks.items()]
 
 
-def _looked(look: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
+def _run_check(check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
     try:
-        return look()
+        return check()
     except WeftError as error:
         return False, f"{error.code}: {error.message}"
 
 
 def _models() -> tuple[bool, str]:
-    """Whether everything that is configured can be used; a provider that nobody has set up need not be."""
-    from weft.cli.models.commands import embedded_verdicts
+    """Check that all configured models are usable; built-in providers need not be configured."""
+    from weft.cli.models.commands import embedded_availability
     from weft.config.settings import load_settings
     from weft.llm.models import verdicts
 
     settings = load_settings().models
-    found = verdicts(settings, os.environ, embedded_verdicts())
+    found = verdicts(settings, os.environ, embedded_availability())
     wanted = {*settings.providers, *settings.aliases}
     problems = [f"{one.name}: {one.why}" for one in found if one.name in wanted and not one.is_usable]
     default = settings.default or "local:auto"
     if settings.default is not None and (problem := _default_problem(default, settings, found)):
         problems.append(f"default: {problem}")
     usable = sum(one.is_usable and one.kind == "provider" for one in found)
-    said = f"default {default}; {plural(usable, 'provider')} can be asked"
-    return not problems, "; ".join([said, *problems])
+    summary = f"default {default}; {plural(usable, 'usable provider')}"
+    return not problems, "; ".join([summary, *problems])
 
 
 def _default_problem(
     default: str, settings: "ModelsSettings", found: "tuple[ModelAvailability, ...]"
 ) -> str | None:
-    """Why the model of tasks that name none cannot be asked."""
+    """Return why the default model is not usable, None if it is."""
     from weft.llm.models import model_name_problem, resolved
 
     if problem := model_name_problem(default, settings):
@@ -146,18 +148,18 @@ def _default_problem(
 def _tools() -> tuple[bool, str]:
     import asyncio
 
-    from weft.cli.tools import listed, missing_tool_paths
+    from weft.cli.tools import list_tools, missing_tool_paths
 
     problems = missing_tool_paths()
-    tools = asyncio.run(listed(is_connecting=False))
+    tools = asyncio.run(list_tools(is_connecting=False))
     problems += [f"{one.name}: {one.error}" for one in tools if one.error]
-    return not problems, "; ".join([f"{plural(len(tools), 'tool')} listed", *problems])
+    return not problems, "; ".join([f"{plural(len(tools), 'tool')}", *problems])
 
 
 def _runtime() -> tuple[bool, str]:
-    from weft.cli.models.commands import embedded_verdicts
+    from weft.cli.models.commands import embedded_availability
 
-    found = embedded_verdicts()
+    found = embedded_availability()
     here = [one.name for one in found if one.is_usable]
     if here:
         return True, f"embedded models: {', '.join(here)}"
@@ -165,7 +167,7 @@ def _runtime() -> tuple[bool, str]:
 
 
 def _aider() -> tuple[bool, str]:
-    """Where aider is; that it is not here yet is no fault."""
+    """Return where aider is; a missing aider is not a failure, because it is installed on first use."""
     from weft.config.settings import load_settings
     from weft.integrations.aider.install import SIZE, VERSION, find_aider
 
@@ -174,5 +176,5 @@ def _aider() -> tuple[bool, str]:
     if found is not None:
         return True, found.place
     if not settings.install:
-        return True, "not here, and [executors.aider] install is off"
-    return True, f"not here; version {VERSION} ({SIZE}) is installed when it is first needed"
+        return True, "not installed, and [executors.aider] install is off"
+    return True, f"not installed; version {VERSION} ({SIZE}) is installed on first use"

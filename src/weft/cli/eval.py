@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @click.command("eval")
 @click.argument("expression", required=False, metavar="EXPR|-")
-@click.option("--file", "file", metavar="FILE", help="Evaluate this file instead.")
+@click.option("--file", "file", metavar="FILE", help="Evaluate the program of this file instead of EXPR.")
 @binding_options
 @evaluation_options
 @model_options
 @click.option(
-    "--usage", "shows_usage", is_flag=True, help="Show on standard error which step has used how much."
+    "--usage", "shows_usage", is_flag=True, help="Print tokens and cost of every step to standard error."
 )
 @surface_option
 @json_option
@@ -54,20 +54,25 @@ def eval_command(
     is_json: bool,
     **options: Any,
 ) -> None:
-    """Evaluate an expression, and print its value.
+    """Evaluate an expression and print its value; store nothing.
 
-    EXPR is one or several S-expressions, or an XML task; `-` reads standard input. A string is printed as it
-    is, a task result as its content, any other value as JSON. Models are asked and tools called as weft.toml
-    says; scripts run here, as the `command` executor runs them. Nothing is stored. What models took is said
-    on standard error, with --json in the document. Exit code 1: a task failed, or the
-    program as it ran; 5: it could not be tried (no model or network).
+    EXPR is one or more S-expressions, or an XML task; `-` reads standard input. A string is printed as it is,
+    a task result as its content, any other value as JSON. Models and tools are those of weft.toml. Scripts
+    run with the settings of the `command` executor. Tokens and cost are printed to standard error, or with
+    --json as part of the document. Exit code 1: a task or the program failed; 5: no model or no network, try
+    again later.
+
+    \b
+    Examples:
+      weft eval '(+ 1 2)'
+      weft eval --file review.xml --set code=@src/app.py
     """
-    # Imported here: `weft eval --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.cli.display.values import print_usage, print_value, print_value_json, usage_json
-    from weft.cli.invoke import collecting
+    from weft.cli.invoke import tracing
     from weft.cli.options import read_bindings
 
-    program = _program(expression, file, surface)
+    program = _read_program(expression, file, surface)
     bindings = read_bindings(settings, secrets)
 
     evaluation = Evaluation(EvaluationOptions(**options))
@@ -83,14 +88,14 @@ def eval_command(
             await evaluation.close()
 
     ledger = evaluation.effects.ledger
-    is_told = False
+    is_in_document = False
     try:
-        with collecting():
+        with tracing():
             value = run(work)
-        is_told = is_json
+        is_in_document = is_json
     finally:
-        evaluation.narrator.end()
-        if ledger.entries and (shows_usage or not is_told):
+        evaluation.model_events.end()
+        if ledger.entries and (shows_usage or not is_in_document):
             print_usage(ledger, as_tree=shows_usage)
     if is_json:
         print_value_json(value, **({"usage": usage_json(ledger)} if ledger.entries else {}))
@@ -98,12 +103,12 @@ def eval_command(
         print_value(value)
 
 
-def _program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
+def _read_program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
     from weft.cli.program_args import STDIN, read_one, read_stdin
     from weft.language.reading import read_text
 
     if (expression is None) == (file is None):
-        raise click.UsageError("give an expression, - for standard input, or --file FILE")
+        raise click.UsageError("give either an expression, - for standard input, or --file FILE")
     if file is not None:
         return read_one(file, surface)
     if expression == STDIN:
@@ -115,7 +120,7 @@ T = TypeVar("T")
 
 
 class EvaluationOptions(Struct, frozen=True, kw_only=True):
-    """What the options of a command say of its evaluations."""
+    """Options of `weft eval` and `weft repl` for their evaluations."""
 
     libraries: tuple[str, ...] = ()
     max_steps: int | None = None
@@ -126,7 +131,6 @@ class EvaluationOptions(Struct, frozen=True, kw_only=True):
     is_streaming: bool = False
 
     def limits(self) -> EvaluationLimits:
-        """What an evaluation may use."""
         limits = EvaluationLimits(
             seconds=self.timeout_seconds, tokens=self.budget_tokens, cost=self.budget_cost
         )
@@ -134,27 +138,27 @@ class EvaluationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Evaluation:
-    """An evaluator that knows the templates and functions of the libraries, and the effects it uses."""
+    """An evaluator with its effects, and the templates and functions of the given libraries."""
 
     def __init__(self, options: EvaluationOptions) -> None:
         self._options = options
-        self.narrator = ModelEventPrinter()
+        self.model_events = ModelEventPrinter()
         self._indexing = IndexingLine()
         self.effects = LocalEffects(
             log_message=_print_message,
             model=options.model,
-            on_event=self.narrator.tell,
+            on_event=self.model_events.print_event,
             is_streaming=options.is_streaming,
             ask_person=person_to_ask(),
             fetch=fetch_model,
-            on_indexing=self._indexing.tell,
+            on_indexing=self._indexing.show,
             is_from_here=True,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
         self._functions: list[Define] = []
 
     def require_models(self, program: Program) -> None:
-        """Raise ModelUnusable when a model that the program may ask cannot be asked."""
+        """Raise ModelUnusable if the program may use a model that is not available."""
         require_models(
             program.forms,
             self.evaluator.library,
@@ -165,12 +169,11 @@ class Evaluation:
         )
 
     async def require_files(self, program: Program, bindings: Mapping[str, Any]) -> None:
-        """Raise TaskFailed when a file that the program certainly reads is not there."""
+        """Raise TaskFailed if a file that the program is certain to read does not exist."""
         definitions = [*(one.template for one in self.evaluator.library), *self._functions]
         await self.effects.require_files(certain_files(program.forms, definitions, bindings))
 
     async def load(self) -> None:
-        """Load the libraries."""
         libraries = [library_path(library) for library in self._options.libraries]
         if libraries:
             definitions = load_definitions(libraries)
@@ -178,21 +181,21 @@ class Evaluation:
             await self.evaluator.evaluate(definitions)
 
     def require_sound(self, program: Program, bindings: Collection[str]) -> None:
-        """Raise InvalidProgram with everything that is known to be wrong, before the first effect."""
+        """Raise InvalidProgram with all problems found by the checks, before the first effect."""
         require_sound(program, self.evaluator, self.effects, bindings, self._functions)
 
     async def close(self) -> None:
-        """Let go of models and tools."""
+        """Close models and tools."""
         self._indexing.end()
         await self.effects.close()
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | None = None) -> T:
-    """The result of the work, in an event loop of its own, or in the one of a session.
+    """Return the result of `work`, run in a new event loop or in that of `runner`.
 
-    Ctrl-C raises KeyboardInterrupt, SIGTERM SystemExit: in the middle of a program at once, for a pure one
-    never gives the event loop a turn. Anywhere else the work is cancelled at the loop's next turn: to raise
-    there could lose a script that is just being started.
+    Ctrl-C raises KeyboardInterrupt, SIGTERM raises SystemExit. Inside the evaluator they are raised at once,
+    because a pure program never yields to the event loop. Elsewhere the work is cancelled at the next
+    iteration of the loop: raising there could lose a script that is just being started.
     """
     stopped_by: list[int] = []
 

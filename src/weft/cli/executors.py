@@ -17,13 +17,18 @@ if TYPE_CHECKING:
 @click.argument("executor_id", metavar="[ID]", required=False)
 @store_options
 def executors(executor_id: str | None, db: str | None, user: str | None, is_json: bool) -> None:
-    """List the executors that `schemas.method` can name; with an ID, show what inputs that one takes.
+    """List the executors that `schemas.method` of a task can name; with an ID, show its inputs.
 
-    They are those that come with weft, those of installed plug-ins (entry points of the group weft.executors)
-    and, if there is a store, the templates that are registered there. What the built-in ones may do is set in
-    weft.toml; `weft executors ID` shows the settings in force.
+    Executors are built into weft, come from installed plug-ins (entry points of the group weft.executors), or
+    are templates registered in the store. weft.toml sets what the built-in ones may do; `weft executors ID`
+    shows the current settings.
+
+    \b
+    Examples:
+      weft executors
+      weft executors command
     """
-    # Imported here: `weft executors --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.config.settings import load_settings
     from weft.effects.tools import project_registry
 
@@ -33,7 +38,7 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
     known = {**_templates(db, user), "template": _programs(), **known}
     if executor_id is not None:
         if executor_id not in known or "error" in known[executor_id]:
-            registry.get(executor_id)  # says what is wrong
+            registry.get(executor_id)  # raises an error that says why it is not available
         _show(known[executor_id], is_json=is_json)
         return
     described = [known[name] for name in sorted(known)]
@@ -44,7 +49,7 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
 
 
 def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
-    # Imported here: `weft executors --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.executors.protocol import output_schema_of
 
     if entry.executor is None:
@@ -62,8 +67,8 @@ def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, A
 
 
 def _programs() -> dict[str, Any]:
-    """The executor of programs, which is made for a store."""
-    # Imported here: `weft executors --help` must not pay for it.
+    """Describe the executor of programs, which the registry lacks: it needs an open store."""
+    # Imported here: keeps --help fast.
     from weft.executors.registry import BUILT_IN
     from weft.runs.executor import TemplateExecutor
 
@@ -71,8 +76,8 @@ def _programs() -> dict[str, Any]:
 
 
 def _templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
-    """The templates of the store by name; none where there is no store."""
-    # Imported here: `weft executors --help` must not pay for it.
+    """Describe the templates of the store, by name; empty if there is no store."""
+    # Imported here: keeps --help fast.
     from weft.app.submission import task_templates
     from weft.cli.invoke import with_app
     from weft.store.errors import StoreNotFound
@@ -118,7 +123,7 @@ def _show(entry: dict[str, Any], *, is_json: bool) -> None:
     echo(f"{printable(entry['id'])}: {printable(entry['summary'])}")
     echo(f"type    {entry['type']}\nsource  {printable(entry['source'])}")
     if "settings" in entry:
-        echo(f"\nSettings in force ([executors.{entry['id']}] in weft.toml):")
+        echo(f"\nCurrent settings ([executors.{entry['id']}] in weft.toml):")
         for name, value in msgspec.to_builtins(entry["settings"]).items():
             echo(f"  {name} = {printable(msgspec.json.encode(value).decode())}")
     echo("\nInputs (JSON Schema):")

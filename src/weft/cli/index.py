@@ -8,8 +8,8 @@ import click
 
 from weft.cli.display.index_progress import (
     chosen_roots,
+    echo_waiting,
     report_line,
-    say_waiting,
     size_line,
     size_text,
     with_bar,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class PathsOrCommand(LazyGroup):
-    """A group whose first argument may also be a path: `weft index src` is `weft index update src`."""
+    """A group that also accepts paths: `weft index src` is `weft index update src`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_help = any(argument in ("-h", "--help") for argument in args[:1])
@@ -36,39 +36,46 @@ class PathsOrCommand(LazyGroup):
 @click.group(
     cls=PathsOrCommand,
     commands_in={
-        "update": ("weft.cli.index:update", "Take in what is new or changed (the default)."),
-        "watch": ("weft.cli.index:watch", "Do so as files change, until stopped."),
-        "status": ("weft.cli.index:status", "Show what is indexed."),
-        "drop": ("weft.cli.index:drop", "Forget folders, or everything."),
+        "update": ("weft.cli.index:update", "Index new and changed files (the default)."),
+        "watch": ("weft.cli.index:watch", "Update the index as files change, until stopped."),
+        "status": ("weft.cli.index:status", "Show the indexed folders and the size of the index."),
+        "drop": ("weft.cli.index:drop", "Remove folders, or everything, from the index."),
     },
     subcommand_metavar="[PATH...] | COMMAND [ARGS]...",
 )
 def index(**_: Any) -> None:
-    """Index files, so that the ones that matter for a task are found.
+    """Index files, so that tasks and `weft context` can find the relevant ones.
 
-    `weft index PATH...` takes in what is new, changed or gone below folders; without a path, below the roots
-    of `[memory]` or `[tools]` in weft.toml. Tasks and `weft context` look below those roots only: name a
-    folder there, or with `weft context --path`, for it to be looked in. What git ignores is left out, and
-    what a .weftignore names. For a folder that is called like a command, write ./status.
+    `weft index PATH...` updates the index with the files below these folders; without a PATH, below the
+    roots of `[memory]` or `[tools]` in weft.toml. Tasks search those roots only; `weft context --path`
+    searches other folders. Files ignored by git or by a .weftignore are skipped. Write ./status for a folder
+    that has the name of a command.
+
+    \b
+    Examples:
+      weft index
+      weft index src docs
+      weft index status
     """
 
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
 @json_option
 def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Take in what is new, changed or gone below folders; Ctrl-C leaves the index usable.
+    """Index new and changed files; safe to interrupt.
 
-    Without a path: below the roots of `[memory]` or `[tools]` in weft.toml.
+    Without a PATH, updates the roots of `[memory]` or `[tools]` in weft.toml. Deleted files are removed from
+    the index.
     """
-    # Imported here: --help must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.effects.memory import open_index
 
     roots = chosen_roots(paths)
-    index = open_index(db, on_wait=say_waiting)
+    index = open_index(db, on_wait=echo_waiting)
     try:
-        report = with_bar(lambda tell: index.update(roots, tell))
+        report = with_bar(lambda on_progress: index.update(roots, on_progress))
     finally:
         index.close()
     if is_json:
@@ -80,14 +87,14 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
 @json_option
 def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Forget folders; without a path, everything. The files themselves stay."""
-    # Imported here: --help must not pay for it.
+    """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
+    # Imported here: keeps --help fast.
     from weft.effects.memory import find_index
 
-    index = find_index(db, of_any_shape=not paths, on_wait=say_waiting)
+    index = find_index(db, of_any_shape=not paths, on_wait=echo_waiting)
     dropped = 0
     if index is not None:
         try:
@@ -103,11 +110,11 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 
 @click.command()
-@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
 @json_option
 def status(db: str | None, is_json: bool) -> None:
-    """Show which folders are indexed, how many files, and how large the index is."""
-    # Imported here: --help must not pay for it.
+    """Show the indexed folders, the number of files and the size of the index."""
+    # Imported here: keeps --help fast.
     from weft.effects.memory import find_index
 
     index = find_index(db)
@@ -117,7 +124,7 @@ def status(db: str | None, is_json: bool) -> None:
                 {"file": None, "roots": [], "files": 0, "chunks": 0, "text_bytes": 0, "index_bytes": 0}
             )
         else:
-            echo("nothing is indexed")
+            echo("no files are indexed; run: weft index")
         return
     try:
         found = index.status()
@@ -127,7 +134,7 @@ def status(db: str | None, is_json: bool) -> None:
         print_json(found)
         return
     if not found["roots"]:
-        echo("nothing is indexed")
+        echo("no files are indexed; run: weft index")
         return
     rows = [
         [root["root"], f"{root['files']:,}", size_text(root["text_bytes"]), _when(root["updated_at"])]
@@ -139,30 +146,30 @@ def status(db: str | None, is_json: bool) -> None:
 
 def _when(seconds: float | None) -> str:
     if seconds is None:
-        return "not to the end yet"
+        return "not finished yet"
     return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="The store, whose file the index is kept in; also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
 @json_option
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Keep the index up to date as files change, until Ctrl-C.
+    """Update the index as files change, until Ctrl-C.
 
-    With --json a line of JSON is printed for every update instead of one document.
+    With --json, prints one line of JSON per update instead of one document.
     """
-    # Imported here: --help must not pay for it.
+    # Imported here: keeps --help fast.
     import msgspec
 
     from weft.effects.memory import open_index
     from weft.memory.index.watch import outputs_of, watch_roots
 
     roots = chosen_roots(paths)
-    index = open_index(db, on_wait=say_waiting)
+    index = open_index(db, on_wait=echo_waiting)
     is_first = True
 
-    def tell(report: "IndexReport") -> None:
+    def print_update(report: "IndexReport") -> None:
         nonlocal is_first
         if not is_first and not (report.added or report.changed or report.removed):
             return
@@ -170,6 +177,6 @@ def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
         echo(escape_json(msgspec.json.encode(report)).decode() if is_json else report_line(report))
 
     try:
-        watch_roots(index, roots, tell, outputs=outputs_of((1, 2)))
+        watch_roots(index, roots, print_update, outputs=outputs_of((1, 2)))
     finally:
         index.close()

@@ -1,6 +1,6 @@
-"""Run a command: errors become one line and an exit code, and spans are exported.
+"""Run a command: turn errors into one line and an exit code, and export spans.
 
-What is said beside the output, on standard error, is never worth failing for.
+Status lines go to standard error; a failure to write them never fails the command.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""C0 but for line breaks and tabs, DEL, C1, and what changes the direction of text."""
+"""C0 except line breaks and tabs, DEL, C1, and bidirectional controls."""
 
 
 class Styled(str):
-    """A text with weft's own escape sequences; only `styled` makes one."""
+    """Text with weft's own escape sequences, created by `styled`; printed without cleaning."""
 
     __slots__ = ()
 
 
 def clean(text: str) -> str:
-    """Return the text with control characters escaped: results, names, files and models may hold any."""
+    """Escape control characters, which results, names, files and models may contain."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
 
 
 def styled(text: str, **style: Any) -> Styled:
-    """Return the text, cleaned, in weft's own colours."""
+    """Return cleaned text with colours."""
     return Styled(click.style(clean(text), **style))
 
 
 def echo(*parts: str, err: bool = False, nl: bool = True) -> None:
-    """Print the parts one after the other; all but the styled ones are cleaned."""
+    """Print the parts on one line; clean all parts that are not `Styled`."""
     text = "".join(part if isinstance(part, Styled) else clean(part) for part in parts)
     click.echo(text, err=err, nl=nl)
 
@@ -58,14 +58,14 @@ class _CleanFormatter(logging.Formatter):
 
 
 def clean_logs() -> None:
-    """Escape control characters in the warnings that a command logs: they quote what others wrote."""
+    """Escape control characters in logged warnings, which may quote untrusted text."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_CleanFormatter())
 
 
-def say(text: str) -> None:
-    """Say a line; when nobody can hear it, be quiet from then on."""
-    # Imported here: `weft --help` says nothing.
+def echo_status(text: str) -> None:
+    """Print a line to standard error, with secrets redacted; ignore write errors."""
+    # Imported here: keeps `weft --help` fast.
     from weft.secrets.registry import redact
 
     with ignore_stderr_errors():
@@ -74,7 +74,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def ignore_stderr_errors() -> Iterator[None]:
-    """Ignore that standard error cannot be written to: a pipe nobody reads, a terminal that is gone."""
+    """Ignore errors of writing to standard error: a closed pipe, a closed terminal."""
     try:
         yield
     except OSError:
@@ -83,12 +83,12 @@ def ignore_stderr_errors() -> Iterator[None]:
 
 @contextmanager
 def ignore_broken_pipe() -> Iterator[None]:
-    """Ignore that nobody reads the output any more: `| head -1` must not decide how a run exits."""
+    """Ignore a closed standard output: `| head -1` must not change the exit code of a run."""
     try:
         yield
         sys.stdout.flush()
     except OSError as error:
-        # A terminal that is gone gives EIO, and says no more that it is one.
+        # A closed terminal gives EIO, and isatty() is false for it.
         is_terminal_gone = error.errno == errno.EIO and stat.S_ISCHR(os.fstat(1).st_mode)
         if not isinstance(error, BrokenPipeError) and not is_terminal_gone:
             raise
@@ -96,15 +96,15 @@ def ignore_broken_pipe() -> Iterator[None]:
 
 
 def mute(stream: IO[str]) -> None:
-    """Let what is written to the stream go nowhere; Python's last flush would else change the exit code."""
+    """Redirect the stream to /dev/null: Python's last flush would otherwise change the exit code."""
     with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, stream.fileno())
+        os.close(devnull)
 
 
 def open_closed_streams() -> None:
-    """Give standard streams that were closed (`2>&-`) a place to go: else the next file takes theirs."""
+    """Open closed standard streams (`2>&-`) on /dev/null: the next opened file would get their number."""
     while True:
         found = os.open(os.devnull, os.O_RDWR)
         if found > 2:
@@ -119,7 +119,7 @@ def open_closed_streams() -> None:
 T = TypeVar("T")
 
 MAX_SHOWN_PROBLEMS = 50
-"""How many problems are printed for people; --json prints them all."""
+"""How many problems are printed as text; --json prints all of them."""
 
 
 def with_app(
@@ -132,13 +132,16 @@ def with_app(
     executors: "ExecutorRegistry | None" = None,
     new_effects: "NewEffects | None" = None,
 ) -> T:
-    """Open the store, act on it, close it. Only what stores tasks makes a store where there is none."""
-    # Imported here: `weft --help` must not pay for it.
+    """Open the store, return the result of `act`, and close the store.
+
+    A missing store is created unless `must_exist`; then StoreNotFound is raised.
+    """
+    # Imported here: keeps `weft --help` fast.
     from weft.app.app import App
     from weft.gc_tuning import rarer_collector
 
     async def run() -> T:
-        asyncio.get_running_loop().set_exception_handler(_without_cancelled_connections)
+        asyncio.get_running_loop().set_exception_handler(_ignore_cancelled_connections)
         app = await App.open(
             db,
             user_id=user,
@@ -154,14 +157,14 @@ def with_app(
     return asyncio.run(run())
 
 
-def _without_cancelled_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Tell what the loop has to tell, but not its own race: a connection made in the moment of Ctrl-C."""
+def _ignore_cancelled_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Hide the InvalidStateError of asyncio's race between Ctrl-C and a connection being made."""
     if not isinstance(context.get("exception"), asyncio.InvalidStateError):
         loop.default_exception_handler(context)
 
 
-def guarded(command: click.Command, arguments: Sequence[str]) -> int:
-    """Run the command; the result is its exit code."""
+def run_command(command: click.Command, arguments: Sequence[str]) -> int:
+    """Run the command, report its errors, and return the exit code."""
     is_json = "--json" in arguments
     code: Any = None
     try:
@@ -179,7 +182,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         _report(is_json=is_json, code="interrupted", message="interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader (`head`, a pager) has gone; a second failure at exit would print a traceback.
+        # The reader (`head`, a pager) has exited; a second failure at exit would print a traceback.
         mute(sys.stdout)
     except OSError as error:
         return _system_error(is_json, error)
@@ -191,7 +194,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
         if os.environ.get("WEFT_DEBUG"):
             _report_traceback(error)
             return EXIT_FAILED
-        hint = "this is a bug in weft; set WEFT_DEBUG=1 to see where"
+        hint = "this is a bug in weft; set WEFT_DEBUG=1 to see the traceback"
         message = f"{type(error).__name__}: {error} ({hint})"
         _report(is_json=is_json, code="internal-error", message=message)
         return EXIT_FAILED
@@ -199,7 +202,7 @@ def guarded(command: click.Command, arguments: Sequence[str]) -> int:
 
 
 def _system_error(is_json: bool, error: OSError) -> int:
-    """Say what the system refused: a file when it names one, for writing to standard output names none."""
+    """Report an OSError: about its file, or about standard output if it names no file."""
     if error.filename is None:
         _report(is_json=False, code="output-failed", message=f"cannot write the output: {error.strerror}")
     else:
@@ -208,7 +211,7 @@ def _system_error(is_json: bool, error: OSError) -> int:
 
 
 def _report_traceback(error: Exception) -> None:
-    # Imported here: only who looks for a bug needs it.
+    # Imported here: needed only with WEFT_DEBUG.
     import traceback
 
     from weft.secrets.registry import redact
@@ -235,7 +238,7 @@ def _report(
     problems: Sequence[dict[str, Any]] = (),
     task_error: dict[str, Any] | None = None,
 ) -> None:
-    """Print an error; if even that cannot be written, the exit code must do."""
+    """Print an error, as JSON to standard output or as text to standard error; ignore write errors."""
     with suppress(OSError, ValueError):
         if is_json:
             from weft.cli.display.output import print_json
@@ -244,11 +247,11 @@ def _report(
             print_json({"error": error if task_error is None else {**error, "task_error": task_error}})
             sys.stdout.flush()
         else:
-            _report_to_people(code, message, problems)
+            _report_as_text(code, message, problems)
 
 
 def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
-    """Print what is wrong with a program at its place."""
+    """Print the problems of a program, with their locations."""
     from weft.cli.display.problems import print_error
 
     if is_json:
@@ -266,8 +269,8 @@ def _report_to_author(error: AuthorError, *, is_json: bool) -> None:
 
 
 def _task_error(error: AuthorError) -> dict[str, Any] | None:
-    """Return the TaskError of a program that cannot be read or failed, as JSON."""
-    # Imported here: commands that run no program must not pay for the evaluator.
+    """Return the TaskError of an invalid or failed program as JSON, None for other errors."""
+    # Imported here: most commands do not need the evaluator.
     import msgspec
 
     from weft.evaluator.errors import TaskFailed, program_failure
@@ -276,11 +279,11 @@ def _task_error(error: AuthorError) -> dict[str, Any] | None:
     if not isinstance(error, InvalidProgram | TaskFailed):
         return None
     found = error.error if isinstance(error, TaskFailed) else program_failure(error)
-    told: dict[str, Any] = msgspec.to_builtins(found)
-    return told
+    document: dict[str, Any] = msgspec.to_builtins(found)
+    return document
 
 
-def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:
+def _report_as_text(code: str, message: str, problems: Sequence[dict[str, Any]]) -> None:
     from weft.cli.display.output import printable
 
     echo(f"error: {code}: {printable(message)}", err=True)
@@ -293,17 +296,17 @@ def _report_to_people(code: str, message: str, problems: Sequence[dict[str, Any]
 
 
 @contextmanager
-def collecting() -> Iterator[None]:
-    """Collect spans for the time of the block, if an `OTEL_*` variable asks for it; nothing otherwise."""
+def tracing() -> Iterator[None]:
+    """Export spans of the block if an `OTEL_*` variable is set."""
     if not any(name.startswith("OTEL_") for name in os.environ):
         yield
         return
-    # Imported here: nobody else must pay for it.
+    # Imported here: slow to import.
     from weft.telemetry.exporting import set_up, shut_down
 
-    hindrance = set_up()
-    if hindrance is not None:
-        say(hindrance)
+    problem = set_up()
+    if problem is not None:
+        echo_status(problem)
     try:
         yield
     finally:

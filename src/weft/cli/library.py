@@ -1,4 +1,4 @@
-"""`weft library`: add, list, show and remove templates of the store."""
+"""`weft library`: register, list, show and remove templates of the store."""
 
 import click
 
@@ -15,14 +15,15 @@ from weft.tasks.record import JsonObject
         "add": ("weft.cli.library:add", "Register the templates of files."),
         "list": ("weft.cli.library:list_templates", "List the registered templates."),
         "show": ("weft.cli.library:show", "Show a template, or a version of it."),
-        "remove": ("weft.cli.library:remove", "Let a template be found no more."),
+        "remove": ("weft.cli.library:remove", "Remove a template; its versions are kept."),
     },
 )
 def library() -> None:
-    """Register templates in the store, so that programs, flows and other processes find them by name.
+    """Register templates in the store, list and remove them.
 
-    `weft run NAME` runs one; `ref` and calls in programs find them; a task of a flow may have one as its
-    executor (`schemas.method`). Each change makes a new version, and a run keeps the versions it began with.
+    A registered template can be run with `weft run NAME`, called or referenced by programs, and named as the
+    executor of a task (`schemas.method`). Each change makes a new version; a run keeps the versions that it
+    started with.
     """
 
 
@@ -30,14 +31,18 @@ def library() -> None:
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @store_options
 def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool) -> None:
-    """Register the templates of files, and of all program files of folders: all of them, or none.
+    """Register the templates of files and folders: all of them, or none.
 
-    They are checked first, beside all that is registered; registered templates that use them are checked
-    again, too. A template whose definition has changed gets the next version; one that has not stays as it
-    is. JSON Schema files that a template names are taken in with it. Only templates are registered: what else
-    a file has (functions, calls) is left out.
+    The templates are checked first, together with registered templates that use them. A changed template
+    gets the next version, an unchanged one keeps its version. JSON Schema files that a template names are
+    stored with it. Only templates are registered; functions and calls in the files are ignored.
+
+    \b
+    Examples:
+      weft library add review.xml
+      weft library add templates/
     """
-    # Imported here: `weft library add --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.app.templates import add_templates, read_templates
     from weft.cli.display.output import plural, print_json, printable
     from weft.cli.invoke import with_app
@@ -49,19 +54,19 @@ def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool)
         print_json({"templates": rows, "left_out": read.left_out})
         return
     for one in added:
-        said = "registered" if one.is_new else "unchanged"
-        echo(f"{said} {printable(one.template.name)}@{one.template.version}")
+        verb = "registered" if one.is_new else "unchanged"
+        echo(f"{verb} {printable(one.template.name)}@{one.template.version}")
     if read.left_out:
-        echo(f"left out {plural(read.left_out, 'form')} that define no template", err=True)
+        echo(f"ignored {plural(read.left_out, 'form')}: only templates are registered", err=True)
     if not added:
-        echo("no templates", err=True)
+        echo("no templates found in these files", err=True)
 
 
 @click.command("list")
 @store_options
 def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
-    """List the registered templates, the newest version of each; without --user those of all owners."""
-    # Imported here: `weft library list --help` must not pay for it.
+    """List the newest version of each registered template; without --user, of all owners."""
+    # Imported here: keeps --help fast.
     from weft.app.templates import list_templates
     from weft.cli.display.output import print_json, print_table, printable, when
     from weft.cli.invoke import with_app
@@ -71,7 +76,7 @@ def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
         print_json({"templates": [summary_json(one) for one in templates]})
         return
     if not templates:
-        echo("no templates")
+        echo("no registered templates")
         return
     rows = [
         (
@@ -89,16 +94,16 @@ def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("name", metavar="NAME", type=TEXT)
-@click.option("--force", "is_forced", is_flag=True, help="Also when other registered templates use it.")
+@click.option("--force", "is_forced", is_flag=True, help="Remove it even if other templates use it.")
 @store_options
 def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json: bool) -> None:
-    """Let a template be found by its name no more.
+    """Remove a template, so that its name is no longer found; its versions are kept.
 
-    Its versions are kept: runs under way go on, and `weft library show NAME@VERSION` and
-    `weft run NAME@VERSION` find them. Registered again, it gets the next version. Refused when other
-    registered templates use it.
+    Existing runs continue, and NAME@VERSION still works with `weft library show` and `weft run`. If the
+    template is registered again, it gets the next version. A template that other templates use is not removed
+    without --force.
     """
-    # Imported here: `weft library remove --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.app.templates import remove_template
     from weft.cli.display.output import print_json, printable
     from weft.cli.invoke import with_app
@@ -107,19 +112,19 @@ def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json
     if is_json:
         print_json(summary_json(removed))
         return
-    echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be shown")
+    echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be used")
 
 
 @click.command()
 @click.argument("name", metavar="NAME[@VERSION]", type=TEXT)
 @store_options
 def show(name: str, db: str | None, user: str | None, is_json: bool) -> None:
-    """Show a template: its definition, its arguments, its versions.
+    """Show the definition, arguments and versions of a template.
 
-    A version can be shown also when the template was removed. Without --user it is a template that has no
-    owner.
+    NAME@VERSION shows one version, also of a removed template. Without --user, only templates without an
+    owner are found.
     """
-    # Imported here: `weft library show --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.app.templates import show_template
     from weft.cli.display.output import print_bytes, print_json, printable, when
     from weft.cli.invoke import with_app
@@ -146,7 +151,7 @@ def show(name: str, db: str | None, user: str | None, is_json: bool) -> None:
 
 
 def summary_json(template: RegisteredTemplate) -> JsonObject:
-    """A template without its text."""
+    """Return the JSON form of a template, without its source text."""
     return {
         "name": template.name,
         "version": template.version,
@@ -160,7 +165,7 @@ def summary_json(template: RegisteredTemplate) -> JsonObject:
 
 
 def arguments_line(template: RegisteredTemplate) -> str:
-    """Its arguments as a person would write them: `code [style]`."""
+    """Format the arguments of a template, optional ones in brackets: `code [style]`."""
     schema = template.facts.input_schema
     required = schema.get("required", ())
     return " ".join(name if name in required else f"[{name}]" for name in schema.get("properties", ()))

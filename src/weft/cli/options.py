@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments shared by several commands."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ surface_option = click.option(
     "--format",
     "surface",
     type=click.Choice(["xml", "sexp"]),
-    help="What the text is, if not what the suffix says (standard input: XML if it begins with <).",
+    help="Format of the program. Default: by file suffix; standard input is XML if it begins with <.",
 )
 
 
@@ -31,28 +31,28 @@ def store_options(command: F) -> F:
     command = click.option(
         "--user",
         metavar="USER",
-        help="Act for this owner only; also WEFT_USER. Default: see every owner's tasks.",
+        help="Act as this owner, and see only their tasks. Also WEFT_USER. Default: all owners.",
     )(command)
     return click.option(
         "--db",
         metavar="FILE|URL",
-        help="The store: a SQLite file, postgresql://... or :memory: ; also WEFT_DB.",
+        help="Store to use: a SQLite file, postgresql://... or :memory: . Also WEFT_DB.",
     )(command)
 
 
 COUNT = click.IntRange(0, 2**31 - 1)
-"""A number of rows on the command line."""
+"""Type of options that take a number of rows."""
 
 
 class TextType(click.ParamType[str]):
-    """Text on the command line that can be compared and stored."""
+    """Command-line text that can be stored: no NUL and no bytes that are not UTF-8."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
         if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-            self.fail("it has characters that are no text", param, ctx)
+            self.fail("not valid text: it contains NUL or bytes that are not UTF-8", param, ctx)
         return text
 
 
@@ -60,7 +60,7 @@ TEXT = TextType()
 
 
 class InvalidTaskId(RequestError):
-    """What was given as a task id is none."""
+    """The given value is not a task id."""
 
     code = "invalid-task-id"
 
@@ -72,7 +72,7 @@ class TaskIdType(click.ParamType[TaskId]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TaskId:
         if not is_task_id(value):
-            raise InvalidTaskId(f"{value!r} is not a task id (a UUID v4, as `weft tasks list` shows them)")
+            raise InvalidTaskId(f"{value!r} is not a task id: give a UUID, as shown by `weft tasks list`")
         return TaskId(value.lower())
 
 
@@ -86,8 +86,11 @@ class UnreadableFile(RequestError):
 
 
 def read_input(source: str) -> bytes:
-    """The bytes of a file, or of standard input for `-`; one byte too many is enough to be refused."""
-    # Imported here: --help must not pay for it.
+    """Return the bytes of a file, or of standard input for `-`.
+
+    Reads at most one byte more than the size limit, so that callers can reject what is too long.
+    """
+    # Imported here: keeps --help fast.
     from weft.config.paths import read_start
     from weft.limits import MAX_JSON_BYTES
 
@@ -108,21 +111,21 @@ def evaluation_options(command: F) -> F:
         "timeout_seconds",
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
-        help="End an evaluation that takes longer.",
+        help="Fail when the evaluation takes longer than this.",
     )(command)
     command = click.option(
         "--max-steps",
         metavar="N",
         type=click.IntRange(1, 2**53),
-        help="How many calls and rounds an evaluation may take. Default: 10 million.",
+        help="Maximum number of operations (calls and loop rounds) to evaluate. Default: 10 million.",
     )(command)
     return click.option(
         "--library",
         "libraries",
         metavar="PATH",
         multiple=True,
-        help="Load the templates and functions of a file or folder, or of weft:aider or weft:prompts. "
-        "Several may be given.",
+        help="Load templates and functions from a file or folder, or from weft:aider or weft:prompts. "
+        "May be repeated.",
     )(command)
 
 
@@ -134,8 +137,8 @@ def binding_options(command: F) -> F:
         metavar="NAME[=VARIABLE]",
         multiple=True,
         type=TEXT,
-        help="Bind a name to what an environment variable (default: of that name) holds; "
-        "it is shown nowhere.",
+        help="Bind NAME to the value of an environment variable (default: NAME). "
+        "The value is never shown. May be repeated.",
     )(command)
     return click.option(
         "--set",
@@ -143,7 +146,7 @@ def binding_options(command: F) -> F:
         metavar="NAME=VALUE",
         multiple=True,
         type=TEXT,
-        help="Bind a name; a value that is JSON is JSON, @FILE is the text of a file. Several may be given.",
+        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
     )(command)
 
 
@@ -153,34 +156,34 @@ def model_options(command: F) -> F:
         "--stream",
         "is_streaming",
         is_flag=True,
-        help="Show what models say on standard error, as it arrives.",
+        help="Print responses of models to standard error as they arrive.",
     )(command)
     command = click.option(
         "--budget-cost",
         metavar="DOLLARS",
         type=click.FloatRange(min=0),
-        help="End before requests to models cost more US dollars than this, all together.",
+        help="Maximum cost of all model requests together, in US dollars.",
     )(command)
     command = click.option(
         "--budget-tokens",
         metavar="N",
         type=click.IntRange(0, 2**53),
-        help="End before requests to models take more tokens than this, all together.",
+        help="Maximum number of tokens of all model requests together.",
     )(command)
     return click.option(
         "--model",
         metavar="MODEL",
         type=TEXT,
-        help="The model of tasks that name none: an alias, or provider:model. Also WEFT_MODEL.",
+        help="Model for tasks that do not name one: an alias, or provider:model. Also WEFT_MODEL.",
     )(command)
 
 
 def read_bindings(
     settings: tuple[str, ...], secrets: tuple[str, ...], *, option: str | None = "--set"
 ) -> dict[str, Any]:
-    """The names and what they are bound to; secrets are known as such from now on.
+    """Parse NAME=VALUE settings and secrets into a dict; secrets are registered for redaction.
 
-    `option` is where the settings come from; None: they are arguments.
+    `option` is the option named in error messages, None for positional arguments.
     """
     found: dict[str, Any] = {}
     for setting in settings:
@@ -201,7 +204,7 @@ def _binding(setting: str, option: str | None) -> tuple[str, Any]:
     name, sign, text = setting.partition("=")
     if not name or not sign:
         what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
-        raise click.UsageError(f"{what}; {setting!r} is none")
+        raise click.UsageError(f"{what}, not {setting!r}")
     if text.startswith("@"):
         return name, read_input(text[1:]).decode("utf-8", "replace")
     try:
@@ -211,7 +214,10 @@ def _binding(setting: str, option: str | None) -> tuple[str, Any]:
 
 
 def _secret(setting: str) -> tuple[str, Any]:
-    """A name, and the secret it is bound to. The value is never an argument: others can read these."""
+    """Return a name and the secret bound to it.
+
+    The value comes from the environment: other users of the machine can read arguments.
+    """
     import os
 
     from weft.secrets.value import Secret
@@ -219,7 +225,7 @@ def _secret(setting: str) -> tuple[str, Any]:
     name, _, variable = setting.partition("=")
     variable = variable or name
     if not name.isprintable() or not name:
-        raise click.UsageError(f"--secret takes NAME or NAME=VARIABLE; {setting!r} is none")
+        raise click.UsageError(f"--secret takes NAME or NAME=VARIABLE, not {setting!r}")
     value = os.environ.get(variable)
     if not value:
         raise click.UsageError(f"--secret {name}: the environment variable {variable} is not set")

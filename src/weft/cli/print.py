@@ -18,16 +18,22 @@ if TYPE_CHECKING:
     type=click.Choice(["sexp", "tree", "json"]),
     default="sexp",
     show_default=True,
-    help="S-expressions; the syntax tree for people; or as JSON.",
+    help="Output: S-expressions, the syntax tree as text, or the syntax tree as JSON.",
 )
 @surface_option
 @json_option
 def print_command(file: str, form: str, surface: "Surface | None", is_json: bool) -> None:
-    """Print a program as S-expressions, whatever it is written in.
+    """Print a program as S-expressions, a syntax tree or JSON.
 
-    What is printed reads back to the same program; comments are not part of it. --json is --to json.
+    FILE may be XML or S-expressions. The printed S-expressions are the same program, without its comments.
+    --json is the same as --to json.
+
+    \b
+    Examples:
+      weft print review.xml
+      weft print review.xml --to tree
     """
-    # Imported here: `weft print --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.cli.display.output import print_bytes, print_json
     from weft.cli.program_args import read_one
     from weft.language.dump import program_data, program_lines

@@ -1,4 +1,4 @@
-"""Programs that are named on the command line: files, folders, standard input."""
+"""Read the programs named on the command line: files, folders, standard input."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ STDIN = "-"
 def read_programs(
     paths: Sequence[str], surface: Surface | None
 ) -> tuple[list[LoadedFile], list[LanguageProblem]]:
-    """The programs of files, folders and standard input, and what is wrong with those that are not whole."""
+    """Read programs from files, folders and standard input; return them and their syntax problems."""
     loaded, problems = load_files([Path(path) for path in paths if path != STDIN], surface)
     if STDIN in paths:
         try:
@@ -28,10 +28,8 @@ def read_programs(
 
 
 def read_one(path: str, surface: Surface | None) -> Program:
-    """The program of a file or of standard input."""
     return read_stdin(surface) if path == STDIN else read_file(Path(path), surface)
 
 
 def read_stdin(surface: Surface | None) -> Program:
-    """The program on standard input."""
     return read_bytes(read_input(STDIN), "<stdin>", surface)

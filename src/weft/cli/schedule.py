@@ -12,26 +12,26 @@ from weft.ids import TaskId
 @click.group(
     cls=LazyGroup,
     commands_in={
-        "list": ("weft.cli.schedule:list_schedules", "List tasks whose schedule is on."),
-        "next": ("weft.cli.schedule:next_times", "Show when a task is due next."),
-        "enable": ("weft.cli.schedule:enable", "Switch a task's schedule on."),
-        "disable": ("weft.cli.schedule:disable", "Switch a task's schedule off."),
+        "list": ("weft.cli.schedule:list_schedules", "List tasks with an enabled schedule."),
+        "next": ("weft.cli.schedule:next_times", "Show the next due times of a task."),
+        "enable": ("weft.cli.schedule:enable", "Enable the schedule of a task."),
+        "disable": ("weft.cli.schedule:disable", "Disable the schedule of a task."),
     },
 )
 def schedule() -> None:
-    """Look at schedules and switch them; `weft serve --no-http` fires them.
+    """List schedules, enable and disable them; `weft serve --no-http` fires them.
 
-    A task with a schedule is a definition and stays pending. Each time it is due, a copy of it is run: of the
-    whole tree when it is a root, else of the task and all it depends on.
+    A task with a schedule is a definition and stays pending. Each time it is due, a copy of it runs: a copy
+    of the whole flow if the task is its root, otherwise of the task and its dependencies.
     """
 
 
 @click.command("list")
-@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
 @store_options
 def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) -> None:
-    """List tasks whose schedule is on, with the next and the last time."""
-    # Imported here: `weft schedule list --help` must not pay for them.
+    """List tasks with an enabled schedule, with their next and last due times."""
+    # Imported here: keeps --help fast.
     from weft.store.protocol import TaskFilter
     from weft.tasks.parsing.problems import task_object
     from weft.tasks.schedules.schedule import time_zone
@@ -61,12 +61,12 @@ def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) 
 @click.command("next")
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @click.option(
-    "-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="How many times."
+    "-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of due times."
 )
 @store_options
 def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is_json: bool) -> None:
-    """Show when a task is due next, whether its schedule is on or not."""
-    # Imported here: `weft schedule next --help` must not pay for them.
+    """Show the next due times of a task, also while its schedule is disabled."""
+    # Imported here: keeps --help fast.
     from datetime import UTC, datetime
 
     from weft.tasks.schedules.schedule import NoSchedule, due_between, schedule_of
@@ -83,16 +83,16 @@ def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is
     for at in times:
         echo(when(at))
     if not times:
-        echo("never again")
+        echo("no more due times")
     if not task.schedule_enabled:
-        echo(f"(the schedule is off: weft schedule enable {task_id})", err=True)
+        echo(f"the schedule is disabled; enable it with: weft schedule enable {task_id}", err=True)
 
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def enable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Switch a task's schedule on; times that passed while it was off are not made up for."""
+    """Enable the schedule of a task; due times that passed while it was disabled are skipped."""
     _switch(task_id, is_on=True, db=db, user=user, is_json=is_json)
 
 
@@ -100,18 +100,18 @@ def enable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> 
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def disable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Switch a task's schedule off."""
+    """Disable the schedule of a task; runs that it has started continue."""
     _switch(task_id, is_on=False, db=db, user=user, is_json=is_json)
 
 
 def _switch(task_id: TaskId, *, is_on: bool, db: str | None, user: str | None, is_json: bool) -> None:
-    # Imported here: --help must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.tasks.parsing.problems import task_object
 
     task = with_app(db, user, lambda app: app.update(task_id, {"schedule_enabled": is_on}))
     if is_json:
         print_json(task_object(task))
     elif is_on:
-        echo(f"on; next: {when(task.next_run_at)}")
+        echo(f"enabled; next due: {when(task.next_run_at)}")
     else:
-        echo("off")
+        echo("disabled")

@@ -13,16 +13,16 @@ from weft.cli.options import json_option
 def schema(what: str, is_json: bool) -> None:
     """Print the JSON Schema (draft-07) of a task record or of a flow.
 
-    They are made from the record's own definition. `task` is a whole record, as `weft tasks show --json`
-    prints it; `flow` is what `weft flow submit` reads: only a name is required, dependencies may be names.
-    `task-error` is the XML Schema of a TaskError as XML, as `TaskFailed.as_xml()` writes it.
+    `task` is a whole record, as `weft tasks show --json` prints it. `flow` is the document that
+    `weft flow submit` reads: only names are required, and dependencies may be names. `task-error` is the XML
+    Schema of a TaskError, as `TaskFailed.as_xml()` writes it.
     """
     if what == "task-error":
         from weft.evaluator.errors import error_schema
 
         echo(error_schema(), nl=False)
         return
-    # Imported here: `weft schema --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.tasks.json_schema import flow_schema, task_schema
 
     print_json(task_schema() if what == "task" else flow_schema())

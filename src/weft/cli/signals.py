@@ -1,4 +1,4 @@
-"""Signals while tasks run: the first asks to stop, the second ends the process at once."""
+"""Signals while tasks run: the first stops gracefully, the second exits at once."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.cli.invoke import say
+from weft.cli.invoke import echo_status
 from weft.errors import EXIT_INTERRUPTED
 
 Stop = Callable[[signal.Signals], Awaitable[None]]
@@ -15,17 +15,17 @@ Stop = Callable[[signal.Signals], Awaitable[None]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 STORE_SECONDS = 8.0
-"""How long after a signal the store is waited for while nothing runs: others may hold it for a while."""
+"""How long to wait for the store after a signal while no task runs: other processes may lock it."""
 
 LAST_SECONDS = 1.0
-"""How long it is waited for at least once all that ran has ended, to say how that went."""
+"""How long to wait for the store at least after all tasks have ended, to record their results."""
 
 
 class ShutdownSignals:
-    """Whether the process was asked to stop, and by what."""
+    """Handles SIGINT and SIGTERM; `signal` is the one received, or None."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
-        """`leave` ends soon what waits for the store, now and later."""
+        """Initialize; `leave` makes current and later waits for the store fail soon."""
         self.signal: signal.Signals | None = None
         self._received_at = 0.0
         self._leave = leave
@@ -34,7 +34,7 @@ class ShutdownSignals:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Take note of the first SIGINT or SIGTERM inside the block; a second one exits."""
+        """Record the first SIGINT or SIGTERM inside the block; exit on the second."""
         loop = asyncio.get_running_loop()
         for one in SIGNALS:
             loop.add_signal_handler(one, self._receive, one)
@@ -46,7 +46,7 @@ class ShutdownSignals:
 
     @contextmanager
     def storing(self) -> Iterator[None]:
-        """After a signal, do not wait long for the store inside the block, in which nothing runs yet."""
+        """Mark a block that uses the store before any task runs: a signal shortens its waits."""
         self._is_storing = True
         try:
             yield
@@ -54,7 +54,7 @@ class ShutdownSignals:
             self._is_storing = False
 
     async def run_until_stopped(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
-        """Do the work; on the first signal, also one that has come before, call `stop`, which lets it end."""
+        """Run `work`; on the first signal, or one received before, call `stop`, which makes `work` end."""
         working = asyncio.create_task(work)
         asked = asyncio.create_task(self._asked.wait())
         try:
@@ -69,22 +69,22 @@ class ShutdownSignals:
 
     def _receive(self, received: signal.Signals) -> None:
         if self.signal is not None:
-            # Leases run out by themselves; nothing is lost by leaving now.
+            # Leases expire by themselves, so nothing is lost.
             os._exit(EXIT_INTERRUPTED)
         self.signal = received
         self._received_at = asyncio.get_running_loop().time()
         self._asked.set()
         if self._is_storing:
             self._leave_soon()
-        say("stopping; once more to leave at once")
+        echo_status("stopping; press Ctrl-C again to exit at once")
 
     def _leave_soon(self) -> None:
-        """Wait no longer for the store than a process may that is asked to stop; it exits in any case."""
+        """Limit the wait for the store: a stopped process must exit even when the store does not answer."""
         loop = asyncio.get_running_loop()
         loop.call_at(max(self._received_at + STORE_SECONDS, loop.time() + LAST_SECONDS), self._leave)
 
 
-def leave_with(code: int) -> None:
-    """From now on a signal ends the process with this code: all is done, and how it went is known."""
+def exit_on_signal(code: int) -> None:
+    """Exit with this code on the next signal: the work is done and its exit code is known."""
     for one in SIGNALS:
         signal.signal(one, lambda *_: os._exit(code))

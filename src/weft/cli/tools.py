@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.display.output import print_json, print_table, printable
-from weft.cli.invoke import say
+from weft.cli.invoke import echo_status
 from weft.cli.options import json_option
 
 if TYPE_CHECKING:
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--connect", "is_connecting", is_flag=True, help="Start MCP servers and list their tools too.")
+@click.option("--connect", "is_connecting", is_flag=True, help="Also start MCP servers and list their tools.")
 @json_option
 def tools(is_connecting: bool, is_json: bool) -> None:
-    """List the tools that programs can call, and that templates can list for models.
+    """List the tools that programs and models can call.
 
-    They are those that come with weft, Python functions (@weft.tool in the modules of [tools] modules),
-    executors ([tools] executors) and the tools of MCP servers (.mcp.json). A model gets those that its
-    template lists, and no others.
+    Tools are built into weft, are Python functions (@weft.tool in the modules of `[tools] modules`),
+    executors (`[tools] executors`), or belong to MCP servers (.mcp.json). A model can call only the tools
+    that its template lists.
     """
     for line in missing_tool_paths():
-        say(line)
-    found = asyncio.run(listed(is_connecting=is_connecting))
+        echo_status(line)
+    found = asyncio.run(list_tools(is_connecting=is_connecting))
     if is_json:
-        print_json({"tools": [_described(one) for one in found]})
+        print_json({"tools": [_tool_json(one) for one in found]})
         return
     print_table(["NAME", "EFFECTS", "SOURCE", "DESCRIPTION"], [_row(one) for one in found])
 
 
 def missing_tool_paths() -> list[str]:
-    """What `[tools]` names and is not there."""
-    # Imported here: `weft tools --help` must not pay for it.
+    """Return a message for each path in `[tools]` that does not exist."""
+    # Imported here: keeps --help fast.
     from weft.config.settings import find_project_file, missing_paths, read_project, working_folder
 
     folder = working_folder()
@@ -42,9 +42,9 @@ def missing_tool_paths() -> list[str]:
     return missing_paths(read_project(folder).tools, folder if file is None else file.parent)
 
 
-async def listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
-    """The tools of the project, and why some cannot be used."""
-    # Imported here: `weft tools --help` must not pay for it.
+async def list_tools(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
+    """Return the tools of the project; `error` of a tool says why it is not usable."""
+    # Imported here: keeps --help fast.
     import os
 
     from weft.config.settings import find_project_file, read_project, working_folder
@@ -62,7 +62,7 @@ async def listed(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
         await toolbox.close()
 
 
-def _described(one: "ListedTool") -> dict[str, object]:
+def _tool_json(one: "ListedTool") -> dict[str, object]:
     return {
         "name": one.name,
         "source": one.source,
@@ -75,5 +75,5 @@ def _described(one: "ListedTool") -> dict[str, object]:
 
 def _row(one: "ListedTool") -> tuple[str, str, str, str]:
     effects = "-" if one.has_effects is None else "yes" if one.has_effects else "no"
-    said = f"not usable: {one.error}" if one.error else one.description.partition("\n")[0]
-    return printable(one.name), effects, printable(one.source), printable(said)
+    about = f"not usable: {one.error}" if one.error else one.description.partition("\n")[0]
+    return printable(one.name), effects, printable(one.source), printable(about)

@@ -54,7 +54,7 @@ def test_a_model_and_tools_of_ones_own() -> None:
     assert weft.evaluate(program, model=model, tools=tools, n=21).content == "42"
     assert model.payloads[1].messages[-1].content == "42"
     assert tools.is_closed
-    with pytest.raises(InvalidProgram, match="give these or `effects`"):
+    with pytest.raises(InvalidProgram, match="give either `effects` or `model` and `tools`"):
         weft.evaluate("1", effects=weft.InMemoryEffects(), model=model)
 
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 import weft
-from weft.cli.invoke import guarded
+from weft.cli.invoke import run_command
 from weft.errors import OutOfMemory
 from weft.testing.in_memory_effects import InMemoryEffects
 
@@ -20,7 +20,7 @@ def saying_of(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
     def fails() -> None:
         raise error
 
-    assert guarded(fails, []) == 1
+    assert run_command(fails, []) == 1
     return capsys.readouterr().err
 
 

@@ -125,7 +125,7 @@ async def test_errors_of_whole_values_have_a_place(program: str, place: str) -> 
 
 @pytest.mark.parametrize("program", [b"(+ 1 2)", bytearray(b"(+ 1 2)"), 5, None])
 def test_what_is_no_program_is_refused(program: Any) -> None:
-    with pytest.raises(InvalidProgram, match="a program is a text, a file, a node or a list of forms"):
+    with pytest.raises(InvalidProgram, match="a program is source text, a file, a node or a list of forms"):
         weft.evaluate(program)
 
 

@@ -43,12 +43,12 @@ def test_no_interleaving_shows_a_secret(
 ) -> None:
     for key in KEYS:
         register(key, "K")
-    narrator = ModelEventPrinter()
+    printer = ModelEventPrinter()
     told: list[ModelEvent] = []
 
     def tell(event: ModelEvent) -> None:
         told.append(event)
-        narrator.tell(event)
+        printer.print_event(event)
 
     capsys.readouterr()
     events = {str(number): RedactedEvents(tell) for number in range(len(tasks))}
@@ -59,7 +59,7 @@ def test_no_interleaving_shows_a_secret(
         events[step].tell(TextArrived(step, left[step].pop(0)))
     for step, one in events.items():
         one.tell(TurnEnded(step, "m:m", 1, Usage()))
-    narrator.end()
+    printer.end()
 
     printed = capsys.readouterr().err
     for step in events:
@@ -74,14 +74,14 @@ def test_no_interleaving_shows_a_secret(
 
 def test_pieces_of_two_steps_between_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     register(KEYS[0], "K")
-    narrator = ModelEventPrinter()
-    one, two = RedactedEvents(narrator.tell), RedactedEvents(narrator.tell)
+    printer = ModelEventPrinter()
+    one, two = RedactedEvents(printer.print_event), RedactedEvents(printer.print_event)
     for start in range(0, len(KEYS[0]), 4):
         one.tell(TextArrived("1", KEYS[0][start : start + 4]))
         two.tell(TextArrived("2", "la "))
     one.tell(TextArrived("1", " was it"))
     one.tell(TurnEnded("1", "m:m", 1, Usage()))
-    narrator.end()
+    printer.end()
 
     printed = capsys.readouterr().err
     assert printed == "la " * 7 + "\n[secret K] was it\n"

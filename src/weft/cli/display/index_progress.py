@@ -8,41 +8,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.cli.display.output import plural
-from weft.cli.invoke import ignore_stderr_errors, say
+from weft.cli.invoke import echo_status, ignore_stderr_errors
 
 if TYPE_CHECKING:
     from weft.memory.protocol import IndexProgress, IndexReport
 
 
 _LINE_SECONDS = 2.0
-"""How often a line is said where there is no terminal: there every quarter of a second one is overwritten."""
+"""Seconds between two progress lines without a terminal; on a terminal one line is updated every 0.25 s."""
 
 
 class IndexingLine:
-    """Told of progress in a thread. It says nothing while no file is new: a look at them is quick."""
+    """Progress of indexing on one line of standard error; silent until a changed file is found.
+
+    `show` is called in a thread.
+    """
 
     def __init__(self) -> None:
         self._is_begun = False
         self._is_open = False
-        """Whether a line stands on the terminal that is not ended."""
-        self._said_at = 0.0
+        """Whether the terminal shows a line without a line break."""
+        self._shown_at = 0.0
 
-    def tell(self, progress: "IndexProgress") -> None:
-        """Say how far it is, if it is time to."""
+    def show(self, progress: "IndexProgress") -> None:
+        """Print or update the line, at most every 0.25 s on a terminal and 2 s elsewhere."""
         if not progress.changed:
             return
         if not self._is_begun:
             self._is_begun = True
-            self._said_at = time.monotonic()
-            say("indexing the files of the project; later only what changes is read")
+            self._shown_at = time.monotonic()
+            echo_status("indexing the files of the project; later updates read only changed files")
         is_terminal = sys.stderr.isatty()
-        if time.monotonic() - self._said_at < (0.25 if is_terminal else _LINE_SECONDS):
+        if time.monotonic() - self._shown_at < (0.25 if is_terminal else _LINE_SECONDS):
             return
-        self._said_at = time.monotonic()
+        self._shown_at = time.monotonic()
         total = "" if progress.total is None else f" of {progress.total:,}"
         text = f"indexed {progress.seen:,}{total} files"
         if not is_terminal:
-            say(text)
+            echo_status(text)
             return
         with ignore_stderr_errors():
             self._is_open = True
@@ -50,7 +53,7 @@ class IndexingLine:
             sys.stderr.flush()
 
     def end(self) -> None:
-        """Take the line away that is not ended."""
+        """Clear the line on the terminal."""
         if self._is_open:
             self._is_open = False
             with ignore_stderr_errors():
@@ -59,14 +62,14 @@ class IndexingLine:
 
 
 COMPARED_BYTES = 1_000_000
-"""From here on sizes are in megabytes: below, the empty tables take more than the text."""
+"""From this size on, sizes are in MB and the index is compared with the text."""
 
-REASONS = {"binary": "no text", "too_large": "too large", "unreadable": "unreadable"}
+REASONS = {"binary": "binary", "too_large": "too large", "unreadable": "unreadable"}
 
 
 def chosen_roots(paths: Sequence[str]) -> list[Path]:
-    """The folders that were named, else the project's."""
-    # Imported here: --help must not pay for it.
+    """Return the given folders, or those of the project; raise RootUnavailable if one is not a folder."""
+    # Imported here: keeps --help fast.
     from weft.effects.memory import index_roots
     from weft.memory.errors import RootUnavailable
 
@@ -80,22 +83,22 @@ def chosen_roots(paths: Sequence[str]) -> list[Path]:
 
 def _why_no_root(root: Path) -> str | None:
     try:
-        return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, no folder"
+        return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, not a folder"
     except (FileNotFoundError, NotADirectoryError):
         return "there is no such folder"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
 
 
-def say_waiting(root: str) -> None:
-    """Say why nothing happens."""
-    say(f"{root} is being indexed by another process: waiting until it has done")
+def echo_waiting(root: str) -> None:
+    """Print that the update waits for another process."""
+    echo_status(f"{root} is being indexed by another process; waiting for it to finish")
 
 
 def with_bar(
     update: "Callable[[Callable[[IndexProgress], None] | None], IndexReport]",
 ) -> "IndexReport":
-    """The report of an update, which shows how far it is on a terminal."""
+    """Run an update with a progress bar on a terminal, and return its report."""
     if not sys.stderr.isatty():
         return update(None)
     from rich.console import Console
@@ -105,34 +108,34 @@ def with_bar(
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4, transient=True) as bar:
         task = bar.add_task("looking for files", total=None)
 
-        def tell(progress: "IndexProgress") -> None:
+        def show(progress: "IndexProgress") -> None:
             bar.update(task, completed=progress.seen, total=progress.total, description="indexing")
 
-        return update(tell)
+        return update(show)
 
 
 def report_line(report: "IndexReport") -> str:
-    """What an update did, in words."""
+    """Format the report of an update: `3 files indexed: 1 new, 2 changed`."""
     changes = [
         f"{count:,} {word}"
-        for count, word in ((report.added, "new"), (report.changed, "changed"), (report.removed, "gone"))
+        for count, word in ((report.added, "new"), (report.changed, "changed"), (report.removed, "deleted"))
         if count
     ]
-    line = f"{plural(report.files, 'file')} indexed: {', '.join(changes) or 'nothing has changed'}"
-    left_out = [
+    line = f"{plural(report.files, 'file')} indexed: {', '.join(changes) or 'no changes'}"
+    skipped = [
         f"{count:,} {REASONS.get(reason, reason)}" for reason, count in report.skipped.items() if count
     ]
-    return f"{line}; left out: {', '.join(left_out)}" if left_out else line
+    return f"{line}; skipped: {', '.join(skipped)}" if skipped else line
 
 
 def size_line(text_bytes: int, index_bytes: int) -> str:
-    """How large the index is; compared with the text where that is more than the tables take empty."""
+    """Format the sizes of text and index, with their ratio unless the text is tiny."""
     ratio = f", {index_bytes / text_bytes:.2f} of the text" if text_bytes >= COMPARED_BYTES else ""
     return f"{size_text(text_bytes)} of text; the index takes {size_text(index_bytes)}{ratio}"
 
 
 def size_text(count: int) -> str:
-    """So many bytes, in a unit in which they are not nothing."""
+    """Format a number of bytes as bytes, kB or MB."""
     if count < 1_000:
         return plural(count, "byte")
     return f"{count / 1e6:,.1f} MB" if count >= COMPARED_BYTES else f"{count / 1e3:,.1f} kB"

@@ -1,4 +1,4 @@
-"""A flow while it runs: a live view on a terminal, lines otherwise. All of it on standard error."""
+"""Progress of a running flow on standard error: a live view on a terminal, lines otherwise."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.cli.display.output import STATUS_COLOURS, counts_line, headline, printable
 from weft.cli.display.questions import TerminalLock
 from weft.cli.display.tree import bar, tree_rows
-from weft.cli.invoke import ignore_stderr_errors, say
+from weft.cli.invoke import echo_status, ignore_stderr_errors
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.protocol import EventFilter, TaskFilter
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.25
 MAX_ROWS = 20
-"""As many as a terminal shows at a glance; a longer view would scroll and flicker."""
+"""Most rows of the live view; a longer one would scroll and flicker."""
 
 MAX_LINES_TASKS = 200
-"""Flows with more tasks are told of in counts, not line by line."""
+"""Flows with more tasks are reported in counts, not line by line."""
 
-_TOLD = {
+_SHOWN_EVENTS = {
     "task.started",
     "task.completed",
     "task.failed",
@@ -39,14 +39,14 @@ _TOLD = {
 
 @asynccontextmanager
 async def watching(
-    app: "App", root_id: TaskId, quiet: TerminalLock | None = None, *, after: int = 0
+    app: "App", root_id: TaskId, terminal: TerminalLock | None = None, *, after: int = 0
 ) -> AsyncIterator[None]:
-    """Show the flow while the block runs, but not while somebody is asked on the same terminal.
+    """Show the progress of a flow while the block runs, except while a question is on the terminal.
 
-    What happened up to the event `after` was in another life of the flow, and is not told again.
+    Lines are printed only for events with a number above `after`.
     """
     if sys.stderr.isatty():
-        view: _LiveView | _LineView = _LiveView(app, root_id, quiet or TerminalLock())
+        view: _LiveView | _LineView = _LiveView(app, root_id, terminal or TerminalLock())
     else:
         view = _LineView(app, root_id, after)
     showing = asyncio.create_task(_show(view))
@@ -60,7 +60,7 @@ async def watching(
 
 
 async def last_event(app: "App", task_id: TaskId) -> int:
-    """The number of the last event there is of a task's flow."""
+    """Return the number of the last event of a task's flow, 0 if there are none."""
     root_id = (await app.get(task_id)).task_tree_id or task_id
     last = 0
     while events := await app.events(EventFilter(tree=root_id, after=last)):
@@ -69,7 +69,7 @@ async def last_event(app: "App", task_id: TaskId) -> int:
 
 
 async def _show(view: "_LiveView | _LineView") -> None:
-    """Show the flow until cancelled. That it cannot be shown, or the store is busy, must not end the run."""
+    """Show the flow until cancelled. A closed terminal or a busy store must not end the run."""
     with ignore_stderr_errors():
         while True:
             with suppress(WeftError):
@@ -78,7 +78,7 @@ async def _show(view: "_LiveView | _LineView") -> None:
 
 
 class _LineView:
-    """One line for each thing that happens; for large flows, one for each tenth that is done."""
+    """Prints one line per event; for large flows, one line per 10 % of ended tasks."""
 
     def __init__(self, app: "App", root_id: TaskId, after: int) -> None:
         self._app = app
@@ -89,69 +89,69 @@ class _LineView:
 
     async def run(self) -> None:
         while True:
-            await self._tell()
+            await self._print_news()
             await asyncio.sleep(REFRESH_SECONDS)
 
     async def finish(self) -> None:
-        await self._tell()
+        await self._print_news()
 
-    async def _tell(self) -> None:
+    async def _print_news(self) -> None:
         summary = await self._app.summary(self._root_id)
         total = sum(summary.counts.values())
         if total > MAX_LINES_TASKS:
-            self._tell_tenths(summary, total)
+            self._print_tenths(summary, total)
             return
         while events := await self._app.events(EventFilter(tree=self._root_id, after=self._after)):
-            await self._learn_names({event.task_id for event in events})
+            await self._load_names({event.task_id for event in events})
             for event in events:
-                if event.type.value in _TOLD:
+                if event.type.value in _SHOWN_EVENTS:
                     error = f": {headline(event.facts['error'], width=200)}" if "error" in event.facts else ""
                     verb = event.type.value.removeprefix("task.").replace("_", " ")
-                    say(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}")
+                    echo_status(f"{verb:<10} {self._names.get(event.task_id, event.task_id)}{error}")
             self._after = events[-1].seq
 
-    def _tell_tenths(self, summary: FlowSummary, total: int) -> None:
+    def _print_tenths(self, summary: FlowSummary, total: int) -> None:
         ended = sum(count for status, count in summary.counts.items() if Status(status).is_terminal)
         tenths = ended * 10 // total
         if tenths > self._tenths:
             self._tenths = tenths
-            say(f"{tenths * 10}% ({counts_line(summary)})")
+            echo_status(f"{tenths * 10}% ({counts_line(summary)})")
 
-    async def _learn_names(self, task_ids: set[TaskId]) -> None:
+    async def _load_names(self, task_ids: set[TaskId]) -> None:
         unknown = [task_id for task_id in task_ids if task_id not in self._names]
         found = await self._app.store.get_many(unknown, owner=self._app.owner)
         self._names |= {task_id: printable(task.name, width=60) for task_id, task in found.items()}
 
 
 class _LiveView:
-    """The tree with bars while it fits; else a bar for the whole and a row for each task in progress."""
+    """Shows the tree with progress bars if it fits; otherwise a total bar and the running tasks."""
 
-    def __init__(self, app: "App", root_id: TaskId, quiet: TerminalLock) -> None:
-        # Imported here: only a terminal needs it, and it is slow to import.
+    def __init__(self, app: "App", root_id: TaskId, terminal: TerminalLock) -> None:
+        # Imported here: slow to import, and needed only on a terminal.
         from rich.console import Console
         from rich.live import Live
 
         self._app = app
         self._root_id = root_id
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-        self._quiet = quiet
-        quiet.let_go = self._live.stop
+        self._terminal = terminal
+        terminal.clear_view = self._live.stop
 
     async def run(self) -> None:
         try:
             while True:
-                picture = await self._picture()
-                if not self._quiet.is_asking:
+                text = await self._render()
+                if not self._terminal.is_asking:
                     self._live.start()
-                    self._live.update(picture, refresh=True)
+                    self._live.update(text, refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)
         finally:
             self._live.stop()
 
     async def finish(self) -> None:
-        """The view has cleared itself; what is printed next takes its place."""
+        """Do nothing: the live view clears itself."""
 
-    async def _picture(self) -> Any:
+    async def _render(self) -> Any:
         from rich.text import Text
 
         summary = await self._app.summary(self._root_id)

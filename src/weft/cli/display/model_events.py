@@ -1,4 +1,4 @@
-"""What models do, told on standard error while they do it."""
+"""Print events of model sessions to standard error as they happen."""
 
 import re
 
@@ -19,37 +19,37 @@ _LINES = re.compile(r"(\n)")
 
 
 class ModelEventPrinter:
-    """Prints text as it arrives, and what a person should know: refusals, retries, limits that come near.
+    """Prints text as it arrives, and notable events: refused tool calls, retries, limits close to their end.
 
-    Events come to it without secrets (`weft.llm.events`).
+    Secrets have been redacted from the events before (`weft.llm.events`).
     """
 
     def __init__(self) -> None:
         self._step: str | None = None
-        """Whose text stands on the line that is not ended."""
+        """Key of the step with text on the current, unfinished line."""
 
-    def tell(self, event: ModelEvent) -> None:
-        """Print an event, if it is one to be told."""
+    def print_event(self, event: ModelEvent) -> None:
+        """Print an event if it is notable."""
         match event:
             case TextArrived():
                 self._text(event)
             case ToolRefused():
-                self._line(f"step {event.step_key}: tool '{event.tool}' was refused: {event.reason}")
+                self._line(f"step {event.step_key}: call of tool '{event.tool}' was refused: {event.reason}")
             case SubtaskChanged():
                 self._line(f"subtask {event.subtask_key} '{event.template}': {event.status}")
             case SubtaskRefused():
                 self._line(f"step {event.step_key}: {event.reason}")
             case AnswerCut():
-                self._line(_cut_words(event))
+                self._line(_truncation_text(event))
             case ResourceWarned():
-                self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} are used")
+                self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} used")
             case RequestRetried():
-                self._line(f"{event.model}: {event.message}; again in {event.delay_seconds:.1f} s")
+                self._line(f"{event.model}: {event.message}; retrying in {event.delay_seconds:.1f} s")
             case _:
                 pass
 
     def end(self) -> None:
-        """End the line that text was printed on."""
+        """Finish the current line of text."""
         if self._step is not None:
             self._step = None
             echo(err=True)
@@ -65,10 +65,10 @@ class ModelEventPrinter:
         echo(printable(text), err=True)
 
 
-def _cut_words(event: AnswerCut) -> str:
+def _truncation_text(event: AnswerCut) -> str:
     who = f"'{event.template}' (step {event.step_key})" if event.template else f"step {event.step_key}"
-    why = "the budget has no more left" if event.is_by_budget else "the model's output may not be longer"
-    return f"{who}: the answer was cut after {event.tokens} tokens: {why}"
+    why = "the budget is used up" if event.is_by_budget else "the model's maximum output length is reached"
+    return f"{who}: the response was truncated after {event.tokens} tokens: {why}"
 
 
 def _shown(text: str) -> str:

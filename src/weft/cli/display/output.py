@@ -1,4 +1,4 @@
-"""Print for people and for machines: lines without control characters, one JSON document."""
+"""Print text without control characters, tables, and JSON documents."""
 
 import json
 import re
@@ -19,9 +19,9 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, *, width: int | None = None) -> str:
-    """The text on one line with nothing in it that moves the cursor, changes colours or hides characters.
+    """Return the text on one line, with secrets redacted and control and invisible characters escaped.
 
-    Nor a secret.
+    Text longer than `width` characters is cut.
     """
     shown = "".join(_visible(character) for character in redact(text))
     if width is not None and len(shown) > width:
@@ -30,12 +30,12 @@ def printable(text: str, *, width: int | None = None) -> str:
 
 
 def printable_lines(text: str, *, indent: int = 2) -> str:
-    """The text in its lines, those after the first further in, so that none can be taken for one of ours."""
+    """Return the text with its line breaks, later lines indented so that they cannot pass for weft's own."""
     return f"\n{' ' * indent}".join(map(printable, text.splitlines())) or printable(text)
 
 
 def headline(text: str, *, width: int) -> str:
-    """The first line of a text: of an error the place and what happened there, without the program's line."""
+    """Return the first line of a text; of an error that is the location and the message."""
     return printable(next(iter(text.splitlines()), ""), width=width)
 
 
@@ -48,12 +48,12 @@ def _visible(character: str) -> str:
 
 
 def when(at: datetime | None) -> str:
-    """A time in the reader's own time zone, to the second."""
+    """Format a time in the local time zone, to the second; None is `-`."""
     return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def duration(start: datetime | None, end: datetime | None) -> str:
-    """How long something took: 0.4s, 12s, 3m05s, 2h10m."""
+    """Format the time between start and end: 0.4s, 12s, 3m05s, 2h10m; empty if one is None."""
     if start is None or end is None:
         return ""
     seconds = (end - start).total_seconds()
@@ -67,12 +67,12 @@ def duration(start: datetime | None, end: datetime | None) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 task, 2 tasks."""
+    """Format a count with its noun: 1 task, 2 tasks."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 _JSON_CONTROLS = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
-"""In UTF-8. They stand in strings only: nowhere else does JSON have any."""
+"""UTF-8 bytes of control characters that JSON allows in strings; they occur nowhere else in JSON."""
 
 STATUS_COLOURS = {
     "pending": "white",
@@ -88,25 +88,25 @@ def print_json(value: Any) -> None:
     try:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2)
     except UnicodeEncodeError:
-        # Half a surrogate pair, from a name that is no UTF-8: escaped, as only the slow encoder does.
+        # A lone surrogate, from a name that is not UTF-8: only the slow encoder escapes it.
         text = json.dumps(msgspec.to_builtins(value), indent=2).encode()
     print_json_text(text)
 
 
 def print_json_text(text: bytes) -> None:
-    """Print a JSON document, on a terminal or not, with control characters escaped."""
+    """Print a JSON document with control characters escaped, also when it is not on a terminal."""
     print_bytes(escape_json(text))
 
 
 def escape_json(text: bytes) -> bytes:
-    """Return the JSON document with DEL, C1 and bidi controls as `\\uXXXX`: JSON allows them as they are."""
+    """Escape DEL, C1 and bidi controls as `\\uXXXX`: JSON allows them unescaped."""
     return _JSON_CONTROLS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), text)
 
 
 def print_bytes(text: bytes) -> None:
-    """Print UTF-8 text, without secrets, whatever the terminal's own encoding is.
+    """Print UTF-8 text with secrets redacted, whatever the encoding of the terminal is.
 
-    A pipe or a file gets it as it is; on a terminal control characters are escaped.
+    Control characters are escaped on a terminal, but not in a pipe or a file.
     """
     if is_any():
         text = redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -117,7 +117,7 @@ def print_bytes(text: bytes) -> None:
 
 
 def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
-    """Tell what was made: its root, and how it stands."""
+    """Print the root id and the task counts of a flow after the words `did`; or its summary as JSON."""
     summary = summarize(flow)
     if is_json:
         print_json(summary)
@@ -126,7 +126,7 @@ def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
 
 
 def counts_line(summary: FlowSummary) -> str:
-    """The counts of a flow in words: 3 tasks: 2 completed, 1 pending."""
+    """Format the counts of a flow: `3 tasks: 2 completed, 1 pending`."""
     total = plural(sum(summary.counts.values()), "task")
     parts = [f"{count:,} {status}" for status, count in summary.counts.items()]
     if summary.blocked:
@@ -139,8 +139,8 @@ def counts_line(summary: FlowSummary) -> str:
 def print_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
 ) -> None:
-    """Print rows in columns as wide as their contents."""
-    # Imported here: --json and --help must not pay for it.
+    """Print rows in aligned columns, coloured by status if `status_column` is given."""
+    # Imported here: keeps --json and --help fast.
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]

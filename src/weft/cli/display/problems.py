@@ -1,4 +1,4 @@
-"""Problems of programs on a terminal: the place, the message, the line, a caret."""
+"""Print problems of programs: location, message, source line and a caret."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ from weft.language.source import NOWHERE
 from weft.secrets.registry import redact
 
 BEFORE, WIDTH = 60, 100
-"""How much of a long line is shown before the place, and in all."""
+"""How many characters of a long source line are shown before the location, and in total."""
 
 
 def print_problems(found: Sequence[LanguageProblem], *, to_stderr: bool) -> None:
-    """Print the first of the problems, and how many more there are."""
+    """Print the first problems, and how many more there are."""
     for problem in found[:MAX_SHOWN_PROBLEMS]:
         echo(shown(problem), err=to_stderr)
     if len(found) > MAX_SHOWN_PROBLEMS:
@@ -27,7 +27,7 @@ def print_problems(found: Sequence[LanguageProblem], *, to_stderr: bool) -> None
 
 
 def print_error(error: AuthorError) -> None:
-    """Print what is wrong with a program, or how it failed, on standard error."""
+    """Print the problems of an invalid program, or the failure of one, to standard error."""
     if isinstance(error, InvalidProgram):
         print_problems(error.found, to_stderr=True)
     elif isinstance(error, TaskFailed) and error.span is not NOWHERE:
@@ -38,37 +38,37 @@ def print_error(error: AuthorError) -> None:
 
 
 def print_failure(error: Mapping[str, Any]) -> None:
-    """Print the TaskError of a run on standard error: where it happened, what it says, its details."""
-    message, place = str(error.get("message")), (_cause(error).get("details") or {}).get("place")
-    where = f"{place}: " if place and place not in message else ""
+    """Print the TaskError of a run to standard error: location, message, details."""
+    message, location = str(error.get("message")), (_cause(error).get("details") or {}).get("place")
+    where = f"{location}: " if location and location not in message else ""
     echo(f"error: {where}{printable_lines(message)}", err=True)
     _print_details(error)
 
 
 def _print_details(error: Mapping[str, Any]) -> None:
-    """Print what `(error message details)` was given besides the message."""
+    """Print the second argument of `(error message details)`, if there is one."""
     details = (_cause(error).get("notes") or {}).get("details")
     if details is not None:
         echo(f"  details: {printable(json.dumps(details, ensure_ascii=False))}", err=True)
 
 
 def _cause(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the error of the step that failed: tasks around it tell it in words of their own."""
+    """Return the innermost error: that of the step that failed, without its enclosing tasks."""
     while isinstance(cause := (error.get("details") or {}).get("subtaskError"), Mapping):
         error = cause
     return error
 
 
 def shown(problem: LanguageProblem) -> str:
-    """The problem; with the line it is about, if there is one, and a caret under the place."""
-    # Imported here: only a mistake needs it.
+    """Format a problem, with its source line and a caret if the line is known."""
+    # Imported here: needed only for problems.
     from rich.cells import cell_len
 
-    place = problem.span
-    line = redact(place.source.line(place.line)).replace("\t", " ")
-    if not line.strip() or not place.column:
+    span = problem.span
+    line = redact(span.source.line(span.line)).replace("\t", " ")
+    if not line.strip() or not span.column:
         return printable(str(problem))
-    start = max(0, place.column - BEFORE)
-    before = printable(line[start : place.column - 1])
-    after = printable(line[place.column - 1 : start + WIDTH])
+    start = max(0, span.column - BEFORE)
+    before = printable(line[start : span.column - 1])
+    after = printable(line[span.column - 1 : start + WIDTH])
     return f"{printable(str(problem))}\n  {before}{after}\n  {' ' * cell_len(before)}^"

@@ -1,4 +1,4 @@
-"""Ask the person at the terminal, and report a run that waits for one."""
+"""Ask the person at the terminal, and report questions that wait for an answer."""
 
 import asyncio
 import os
@@ -6,26 +6,26 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from weft.cli.display.output import printable
-from weft.cli.invoke import echo, say
+from weft.cli.invoke import echo, echo_status
 from weft.evaluator.tools import ANSWERED_ELSEWHERE
 from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Task
 
 MAX_LINE_BYTES = 65536
-"""More than a terminal gives of a line at once."""
+"""More than a terminal delivers in one read."""
 
 
 class TerminalLock:
-    """What is shown on the terminal lets it go while somebody is asked there."""
+    """Reserves the terminal for a question: the live view is cleared and paused inside the block."""
 
     def __init__(self) -> None:
         self.is_asking = False
-        self.let_go: Callable[[], None] = _nothing
-        """Takes away what is shown now."""
+        self.clear_view: Callable[[], None] = _nothing
+        """Clears the live view."""
 
     def __enter__(self) -> None:
         self.is_asking = True
-        self.let_go()
+        self.clear_view()
 
     def __exit__(self, *_: object) -> None:
         self.is_asking = False
@@ -36,20 +36,20 @@ def _nothing() -> None:
 
 
 def is_person_here() -> bool:
-    """Whether somebody is at a terminal who can be asked."""
+    """Return whether standard input and standard error are a terminal."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def person_to_ask(quiet: TerminalLock | None = None) -> Callable[[str], Awaitable[str]] | None:
-    """How to ask; None where nobody is at a terminal. One question at a time."""
+def person_to_ask(terminal: TerminalLock | None = None) -> Callable[[str], Awaitable[str]] | None:
+    """Return a function that asks one question at a time on the terminal; None without a terminal."""
     if not is_person_here():
         return None
     lock = asyncio.Lock()
-    shown = quiet or TerminalLock()
+    reserved = terminal or TerminalLock()
 
     async def ask(question: str) -> str:
         async with lock:
-            with shown:
+            with reserved:
                 return await _ask(question)
 
     return ask
@@ -60,18 +60,18 @@ async def _ask(question: str) -> str:
         echo(printable(line), err=True)
     echo("> ", nl=False, err=True)
     try:
-        return await _line()
+        return await _read_line()
     except asyncio.CancelledError as cancelled:
-        # What is shown next begins a line of its own.
+        # The next output begins on a new line.
         echo("answered elsewhere" if ANSWERED_ELSEWHERE in cancelled.args else "", err=True)
         raise
 
 
-async def _line() -> str:
-    """The next line that is typed.
+async def _read_line() -> str:
+    """Return the next typed line.
 
-    Nothing is read before there is something to read: a thread that waits in a read cannot be called off,
-    and would take the line that is typed for the next question, or for the session.
+    Waits with the event loop, not in a thread: a thread blocked in a read cannot be cancelled, and would
+    consume the line that is typed for the next question.
     """
     loop = asyncio.get_running_loop()
     terminal = sys.stdin.fileno()
@@ -90,15 +90,15 @@ async def _line() -> str:
     return typed.decode(sys.stdin.encoding or "utf-8", "replace").removesuffix("\n")
 
 
-def tell_what_is_asked(questions: Sequence[Task], *, then: str) -> None:
-    """Say what is asked, how to answer, and which command goes on afterwards."""
+def echo_questions(questions: Sequence[Task], *, then: str) -> None:
+    """Print the questions, how to answer them, and the command that resumes the run afterwards."""
     for question in questions:
-        say(f"waits for an answer: {printable(question_text(question))}")
-        say(f"answer with: weft tasks answer {question.id} TEXT")
-    say(f"then go on with: {then}")
+        echo_status(f"waiting for an answer: {printable(question_text(question))}")
+        echo_status(f"answer with: weft tasks answer {question.id} TEXT")
+    echo_status(f"then resume with: {then}")
 
 
-def asked_json(questions: Sequence[Task]) -> JsonObject:
-    """The part of a JSON document that says so; empty: nobody is asked anything."""
-    asked = [{"id": task.id, "question": question_text(task)} for task in questions]
-    return {"questions": asked} if asked else {}
+def questions_json(questions: Sequence[Task]) -> JsonObject:
+    """Return the field `questions` of a JSON document; empty if there are none."""
+    found = [{"id": task.id, "question": question_text(task)} for task in questions]
+    return {"questions": found} if found else {}

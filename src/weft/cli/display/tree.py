@@ -1,4 +1,4 @@
-"""A flow as the rows of a printed tree."""
+"""Format a flow as the rows of a tree."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 MARKS = {"pending": "·", "in_progress": "▶", "completed": "✔", "failed": "✘", "cancelled": "■"}
 
 _MAX_NAMED = 5
-"""How many dependencies are named in a row."""
+"""Most dependencies that a row names."""
 
 
 class TreeRow(Struct, frozen=True):
-    """One task: the branches drawn before it, its mark and name, and what there is to say of it."""
+    """Row of one task: tree branches, mark and name, status, and facts (id, duration, error ...)."""
 
     branches: str
     label: str
@@ -28,14 +28,16 @@ class TreeRow(Struct, frozen=True):
 
 
 def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
-    """The rows of a flow's tree, children below their parents in creation order."""
-    left = _left_steps(flow)
+    """Yield the rows of a flow's tree, children below their parents in creation order."""
+    unfinished = _unfinished_steps(flow)
     stack: list[tuple[TaskId, str, str]] = [(flow.root.id, "", "")]
     while stack:
         task_id, here, below = stack.pop()
         task = flow[task_id]
         label = f"{MARKS[task.status.value]} {printable(task.name, width=60)}"
-        facts = "  ".join(_facts(flow, task, is_blocked=task_id in blocked, is_left=task_id in left))
+        facts = "  ".join(
+            _facts(flow, task, is_blocked=task_id in blocked, is_unfinished=task_id in unfinished)
+        )
         yield TreeRow(here, label, task.status.value, facts)
         children = flow.children.get(task_id, [])
         for index, child in reversed(list(enumerate(children))):
@@ -45,8 +47,8 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
             )
 
 
-def _left_steps(flow: "Flow") -> set[TaskId]:
-    """The steps that had begun when their run ended otherwise: nobody works on them."""
+def _unfinished_steps(flow: "Flow") -> set[TaskId]:
+    """Return the steps that are in progress although their run has ended: nothing performs them."""
     from weft.tasks.flow import makers
 
     return {
@@ -59,15 +61,15 @@ def _left_steps(flow: "Flow") -> set[TaskId]:
     }
 
 
-def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> Iterator[str]:
+def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_unfinished: bool) -> Iterator[str]:
     from weft.tasks.questions import is_open_question
 
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
         yield took
-    if is_left:
-        yield "[left unfinished: its run has ended]"
+    if is_unfinished:
+        yield "[unfinished: its run has ended]"
     elif is_open_question(task):
         yield "[waits for an answer]"
     elif task.status.value == "in_progress":
@@ -87,7 +89,7 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_left: bool) -> It
 
 
 def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
-    """What the answer of a model took, if it was asked for; a link took nothing."""
+    """Yield tokens and cost of a step's model calls; nothing for links and other tasks."""
     from weft.tasks.steps import usage_of
 
     usage = usage_of(task, below)
@@ -99,12 +101,12 @@ def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
 
 
 def _named(flow: "Flow", dependency: "Dependency") -> str:
-    # In the head of a large flow, a dependency may lie beyond it.
+    # If only the first tasks of a flow are loaded, a dependency may be missing.
     name = printable(flow[dependency.id].name, width=30) if dependency.id in flow else dependency.id[:8]
     return name if dependency.required else f"({name})"
 
 
 def bar(progress: float, *, width: int = 10) -> str:
-    """A bar of text: ###------- 30%."""
+    """Format a progress bar: ███░░░░░░░ 30%."""
     filled = round(progress * width)
     return f"{'█' * filled}{'░' * (width - filled)} {progress:.0%}"

@@ -14,46 +14,46 @@ from weft.llm.usage import Total, UsageLedger
 
 
 def print_value(value: Any) -> None:
-    """Print a value: a string as it is, a task result as its content, a function by its name, else JSON."""
+    """Print a string as it is, a task result as its content, a function as its name, other values as JSON."""
     text = value_text(value)
-    # One line break at the end, as programs end what they print: scripts do so by themselves.
+    # Exactly one line break at the end: the output of a script already has one.
     print_bytes(text.removesuffix("\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.flush()  # a session goes on, and its next prompt must not come before
+    sys.stdout.flush()  # in a repl, the next prompt must come after it
 
 
 def print_value_json(value: Any, **further: Any) -> None:
-    """Print the one JSON document that holds a value, and what further is to be said."""
-    # Not msgspec: it has no integers beyond 64 bits.
-    document = {"value": _plain(value), **further}
+    """Print a JSON document with the value and further fields."""
+    # Not msgspec: it cannot encode integers beyond 64 bits.
+    document = {"value": _to_json(value), **further}
     try:
         print_json_text(json.dumps(document, indent=2, ensure_ascii=False).encode())
-    except UnicodeEncodeError:  # half of a surrogate pair: escaped
+    except UnicodeEncodeError:  # a lone surrogate: escape it
         print_json_text(json.dumps(document, indent=2).encode())
 
 
 def value_text(value: Any) -> str:
-    """The value as text."""
-    plain = _plain(value)
+    """Format a value as `print_value` prints it."""
+    plain = _to_json(value)
     if isinstance(value, TaskResult):
         return value.content
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON; functions, which have none, as `<function name>`."""
+def _to_json(value: Any) -> Any:
+    """Convert a value to JSON; functions become the string `<function name>`."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _to_json(item) for key, item in value.items()}
     if isinstance(value, TaskResult):
-        return _plain(fields_of(value))
+        return _to_json(fields_of(value))
     if isinstance(value, Closure | BuiltIn | TaskDefinition | TaskLibrary):
         return to_text(value).removeprefix("#")
     return str(value) if isinstance(value, str) else value
 
 
 def usage_json(ledger: UsageLedger) -> dict[str, Any]:
-    """The totals of a run and of each step, as JSON."""
+    """Return the totals of an evaluation and of each step as JSON."""
     templates = ledger.templates()
     steps = [
         {"step": key, "template": templates.get(key), **_total_json(total)}
@@ -63,24 +63,24 @@ def usage_json(ledger: UsageLedger) -> dict[str, Any]:
 
 
 def print_usage(ledger: UsageLedger, *, as_tree: bool) -> None:
-    """Print what was used on standard error, in one line; as a tree also what each step has used."""
+    """Print model calls, tokens and cost to standard error; with `as_tree` also for each step."""
     if as_tree:
         templates = ledger.templates()
         for key, total in ledger.by_step().items():
             name = f" {templates[key]}" if key in templates else ""
-            echo(printable(f"{'  ' * key.count('/')}{key}{name}: {_words(total)}"), err=True)
-    echo(_words(ledger.total()), err=True)
+            echo(printable(f"{'  ' * key.count('/')}{key}{name}: {_total_line(total)}"), err=True)
+    echo(_total_line(ledger.total()), err=True)
 
 
-def _words(total: Total) -> str:
-    words = f"{plural(total.calls, 'model call')}, {plural(total.tokens, 'token')}, ${_dollars(total.cost)}"
+def _total_line(total: Total) -> str:
+    line = f"{plural(total.calls, 'model call')}, {plural(total.tokens, 'token')}, ${_dollars(total.cost)}"
     if total.unpriced:
-        return f"{words} and {plural(total.unpriced, 'call')} without a known price"
-    return words
+        return f"{line} and {plural(total.unpriced, 'call')} without a known price"
+    return line
 
 
 def _dollars(cost: float) -> str:
-    """Two digits, and more where these would say nothing."""
+    """Format dollars with two digits, and up to six below one dollar."""
     return f"{cost:.2f}" if cost >= 1 or cost == 0 else f"{cost:.6f}".rstrip("0")
 
 

@@ -8,15 +8,15 @@ from weft.cli.main import LazyGroup
 @click.group(
     cls=LazyGroup,
     commands_in={
-        "run": ("weft.cli.flow.run:run", "Store a flow and run it, or go on with a stored one."),
-        "submit": ("weft.cli.flow.submit:submit", "Check a flow and store it."),
+        "run": ("weft.cli.flow.run:run", "Store a flow and run it, or resume a stored flow."),
+        "submit": ("weft.cli.flow.submit:submit", "Check a flow and store it without running it."),
     },
 )
 def flow() -> None:
-    """Create and run flows of tasks.
+    """Submit and run flows of tasks.
 
-    A flow is a JSON file: a list of tasks, or a tree of {"task": {...}, "children": [...]}. Only `name` must
-    be given; ids may be left out, and dependencies given by name:
+    A flow is a JSON file: a list of tasks, or a tree of {"task": {...}, "children": [...]}. Only `name` is
+    required; dependencies may be names instead of ids:
 
     \b
       [{"name": "fetch", "schemas": {"method": "http"}, "inputs": {"url": "https://example.com"}},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weft.cli.display.output import counts_line, print_json
-from weft.cli.invoke import collecting, echo, with_app
+from weft.cli.invoke import echo, tracing, with_app
 from weft.cli.options import read_input, store_options
 from weft.errors import (
     EXIT_FAILED,
@@ -30,51 +30,51 @@ if TYPE_CHECKING:
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
-"""A flow of up to so many tasks is shown as a tree at the end; of a larger one, what failed."""
+"""Most tasks of a flow that is shown as a tree at its end; of a larger flow failed tasks are listed."""
 
 MAX_FILES = 65_536
-"""Enough for ten thousand programs at a time."""
+"""Enough open files for ten thousand processes at the same time."""
 
 INTERRUPT_GRACE_SECONDS = 2.0
-"""How long running tasks may go on after Ctrl-C: somebody is waiting at the terminal."""
+"""How long running tasks may continue after Ctrl-C: a person waits at the terminal."""
 
 
 PROGRAMS = "template"
-"""The id of the executor of programs, which is made for a store once that is open."""
+"""Id of the executor of programs, which is created only for an open store."""
 
 
 class InvalidLimit(RequestError):
-    """A limit is not of the form executor=number, or there is no such executor."""
+    """A limit does not have the form executor=number, or its executor does not exist."""
 
     code = "invalid-limit"
 
 
-def limits_of(
+def parse_limits(
     concurrency: int,
     per_executor: tuple[str, ...],
     executors: "ExecutorRegistry",
     db: str | None,
     user: str | None,
 ) -> "EngineLimits":
-    """The limits that options describe."""
+    """Parse --concurrency and --limit; raise InvalidLimit for an unknown executor."""
     from weft.engine.limits import EngineLimits
 
     limits: dict[str, int] = {}
     for text in per_executor:
         name, _, number = text.rpartition("=")
         if not name or not number.isascii() or not number.isdigit() or int(number) < 1:
-            raise InvalidLimit(f"{text!r} is not of the form executor=number, such as command=4")
+            raise InvalidLimit(f"{text!r} is not a limit: give executor=number, for example command=4")
         limits[name] = int(number)
         known = executors.find(name)
         if known is not None and known.error is not None:
             raise InvalidLimit(f"{text!r}: {known.source} could not be loaded: {known.error}")
         if known is None and name != PROGRAMS and not _is_template(name, db, user):
-            raise InvalidLimit(f"{text!r}: no executor is called {name!r}{_hint(name, executors)}")
+            raise InvalidLimit(f"{text!r}: there is no executor {name!r}{_hint(name, executors)}")
     return EngineLimits(concurrency=concurrency, per_executor=limits)
 
 
 def _is_template(name: str, db: str | None, user: str | None) -> bool:
-    """Whether a template of that name, or a version of it, is registered in the store, if there is one."""
+    """Return whether a template of this name (or NAME@VERSION) is registered; False without a store."""
     from weft.runs.templates import read_name
     from weft.store.errors import StoreNotFound
 
@@ -85,17 +85,17 @@ def _is_template(name: str, db: str | None, user: str | None) -> bool:
 
 
 def _hint(name: str, executors: "ExecutorRegistry") -> str:
-    """What may have been meant by the name of an executor, or which ones there are."""
+    """Return a suggestion for a mistyped executor, or the list of executors."""
     from weft.tasks.parsing.problems import nearest
 
     known = sorted([*(executor.id for executor in executors.list()), PROGRAMS])
-    return nearest(name, known) or f"; there are: {', '.join(known)}, and registered templates"
+    return nearest(name, known) or f"; known executors are {', '.join(known)} and registered templates"
 
 
 def allow_many_files() -> None:
-    """Raise the limit of open files as far as we may: every program that runs takes some.
+    """Raise the limit of open files up to MAX_FILES: every running process needs some.
 
-    Not beyond what any of them needs: there are programs that look at every number up to the limit.
+    Not higher: some executables loop over every file number up to the limit.
     """
     import resource
 
@@ -106,7 +106,6 @@ def allow_many_files() -> None:
 
 
 def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
-    """The executors that flows are run with."""
     from weft.config.settings import load_settings
     from weft.effects.tools import project_registry
 
@@ -114,14 +113,18 @@ def known_executors(db: str | None, user: str | None) -> "ExecutorRegistry":
 
 
 concurrency_option = click.option(
-    "--concurrency", type=click.IntRange(1), default=100, show_default=True, help="Tasks at the same time."
+    "--concurrency",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Maximum number of running tasks.",
 )
 limit_option = click.option(
     "--limit",
     "per_executor",
     multiple=True,
     metavar="EXECUTOR=N",
-    help="At most N tasks of this executor at the same time. May be repeated.",
+    help="Maximum number of running tasks of one executor, for example command=2. May be repeated.",
 )
 
 
@@ -138,12 +141,14 @@ def run(
     user: str | None,
     is_json: bool,
 ) -> int:
-    """Store a flow and run it; or go on with a stored one, given the id of any of its tasks.
+    """Store a flow and run it; or resume a stored flow, given the id of any of its tasks.
 
-    It ends when nothing can go on by itself: exit 0 when every task completed, 4 when it waits for a person's
-    answer, 5 when all that failed are programs that found no model or network, else 1; or 130 when a signal
-    stopped it before that, here or in another process. Kill it at any moment and run it again by its id,
-    which it says first: finished tasks are not run again. Several processes may run the same flow.
+    Prints the id of the flow first. If the command is killed, run it again with that id: finished tasks are
+    not run again. Several processes may run the same flow.
+
+    Exit code 0: all tasks completed; 1: tasks failed; 4: waiting for a person to answer a question
+    (weft tasks answer); 5: all failed tasks are programs without a model or network, try again later; 130: a
+    signal stopped the flow, here or in another process.
 
     \b
     Examples:
@@ -151,20 +156,20 @@ def run(
       weft flow run release.json --concurrency 8 --limit command=2
       weft flow run 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d
     """
-    # Imported here: `weft flow run --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.tasks.parsing.problems import decode
 
     is_stored = is_task_id(what)
     flow = what if is_stored else decode(read_input(what), source=what)
     executors = known_executors(db, user)
     allow_many_files()
-    with collecting():
+    with tracing():
         return with_app(
             db,
             user,
             lambda app: _run(app, flow, is_json=is_json),
             must_exist=is_stored,
-            limits=limits_of(concurrency, per_executor, executors, db, user),
+            limits=parse_limits(concurrency, per_executor, executors, db, user),
             executors=executors,
         )
 
@@ -173,40 +178,42 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
     from msgspec import to_builtins
 
     from weft.cli.display.live import watching
-    from weft.cli.display.questions import asked_json, tell_what_is_asked
-    from weft.cli.invoke import ignore_broken_pipe, say
-    from weft.cli.signals import ShutdownSignals, leave_with
+    from weft.cli.display.questions import echo_questions, questions_json
+    from weft.cli.invoke import echo_status, ignore_broken_pipe
+    from weft.cli.signals import ShutdownSignals, exit_on_signal
 
     stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
         with stopping.storing():
             root_id = await app.begin(flow)
-        say(f"running {root_id}")
+        echo_status(f"running {root_id}")
         async with watching(app, root_id):
             await stopping.run_until_stopped(app.wait(root_id), partial(stop_run, app, root_id))
         summary = await app.summary(root_id)
         if summary.is_over and stopping.signal is not None:
-            await app.store.end_flow(root_id)  # an engine that is being stopped leaves that to others
-        questions = () if stopping.signal is not None else await _waits_for(app, summary)
+            await app.store.end_flow(root_id)  # a stopping engine does not do this
+        questions = () if stopping.signal is not None else await _blocking_questions(app, summary)
         code = EXIT_WAITING if questions else await _exit_code(app, summary)
-    leave_with(code)
+    exit_on_signal(code)
     with ignore_broken_pipe():
         if is_json:
-            print_json({**to_builtins(summary), **asked_json(questions)})
+            print_json({**to_builtins(summary), **questions_json(questions)})
         else:
             await _print_outcome(app, summary)
     if code == EXIT_INTERRUPTED:
         by = "" if stopping.signal is not None else " by another process"
-        say(f"stopped{by}; go on with: weft flow run {root_id}")
+        echo_status(f"stopped{by}; resume with: weft flow run {root_id}")
     elif code == EXIT_WAITING:
-        tell_what_is_asked(questions, then=f"weft flow run {root_id}")
+        echo_questions(questions, then=f"weft flow run {root_id}")
     elif summary.scheduled:
-        say("what waits for a schedule does not run with the flow; weft serve runs a copy when it is due")
+        echo_status(
+            "scheduled tasks do not run with the flow; `weft serve` runs a copy of them when they are due"
+        )
     return code
 
 
-async def _waits_for(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
-    """The questions that nobody has answered, when all that is under way waits for them."""
+async def _blocking_questions(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
+    """Return the open questions of a flow if nothing else of it is running, otherwise nothing."""
     from weft.store.protocol import TaskFilter
     from weft.tasks.questions import open_questions
     from weft.tasks.record import Status
@@ -214,24 +221,24 @@ async def _waits_for(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
     if not summary.counts.get(Status.IN_PROGRESS):
         return ()
     wanted = TaskFilter(tree=summary.root_id, status=Status.IN_PROGRESS, with_steps=False)
-    under_way = (await app.list(wanted)).tasks
-    questions = open_questions(under_way)
-    return questions if len(questions) == len(under_way) else ()
+    running = (await app.list(wanted)).tasks
+    questions = open_questions(running)
+    return questions if len(questions) == len(running) else ()
 
 
 async def stop_run(app: "App", root_id: TaskId, received: signal.Signals) -> None:
-    """Stop running a flow here; after Ctrl-C it is not to be run anywhere."""
-    from weft.cli.invoke import say
+    """Stop running a flow in this process; after Ctrl-C (SIGINT) also in all other processes."""
+    from weft.cli.invoke import echo_status
 
     if received is not signal.SIGINT:
         await app.stop()
         return
     try:
-        # A person wants it to stop; a SIGTERM only ends this process, and others may take over.
+        # Ctrl-C is a person who wants the flow to stop; SIGTERM only ends this process, others may take over.
         async with asyncio.timeout(INTERRUPT_GRACE_SECONDS):
             await app.store.stop_flow(root_id, owner=app.owner)
     except (TimeoutError, TransientError):
-        say("the store is away; other processes may go on with it")
+        echo_status("the store is unavailable; other processes may continue to run the flow")
     finally:
         await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
 
@@ -245,7 +252,7 @@ async def _exit_code(app: "App", summary: "FlowSummary") -> int:
 
 
 async def _is_unavailable(app: "App", summary: "FlowSummary") -> bool:
-    """Return whether all that failed are programs that found no model or network: later it may succeed."""
+    """Return whether all failed tasks are programs that failed for lack of a model or network."""
     from weft.evaluator.results import is_unavailable
     from weft.runs.outcome import outcome_of
     from weft.runs.template_tasks import is_run
@@ -265,7 +272,7 @@ async def _is_unavailable(app: "App", summary: "FlowSummary") -> bool:
 
 
 async def _is_completed(app: "App", summary: "FlowSummary") -> bool:
-    """Return whether every task is; a program may complete although steps of it failed or were cancelled."""
+    """Return whether every task completed; steps do not count: a program may handle their failures."""
     from weft.store.protocol import TaskFilter
     from weft.tasks.record import Status
 

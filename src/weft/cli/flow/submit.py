@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.display.output import print_flow
-from weft.cli.invoke import say, with_app
+from weft.cli.invoke import echo_status, with_app
 from weft.cli.options import read_input, store_options
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @click.option("--check", "is_check", is_flag=True, help="Only check the flow; store nothing.")
 @store_options
 def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json: bool) -> None:
-    """Check a flow and store it. All problems are reported at once; a flow with any is not stored.
+    """Check a flow and store it without running it.
+
+    All problems are reported at once, and a flow with problems is not stored. `weft flow run ID` runs a
+    stored flow.
 
     \b
     Examples:
@@ -26,7 +29,7 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
       weft flow submit --check release.json
       generate-flow | weft flow submit - --json
     """
-    # Imported here: `weft flow submit --help` must not pay for them.
+    # Imported here: keeps --help fast.
     from weft.app.submission import read_document
     from weft.config.settings import load_settings
     from weft.tasks.parsing.problems import decode
@@ -47,7 +50,7 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
 
 
 async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
-    """Tell of executors that are not known here. Another process may know them, so the flow is stored."""
+    """Warn about executors that this process lacks; another process may have them, so the flow is stored."""
     from weft.app.submission import named_templates
     from weft.executors.registry import BUILT_IN_IDS, UnknownExecutor
     from weft.tasks.record import method_of
@@ -58,4 +61,4 @@ async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
         try:
             app.executors.get(method)
         except UnknownExecutor as error:
-            say(f"warning: {error.message}; its tasks fail unless another process knows it")
+            echo_status(f"warning: {error.message}; its tasks fail unless another worker has this executor")

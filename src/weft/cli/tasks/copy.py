@@ -22,38 +22,40 @@ if TYPE_CHECKING:
     multiple=True,
     type=TASK_ID,
     metavar="ID",
-    help="Link this completed task instead of copying it, so that it keeps its result. May be repeated.",
+    help="Link this completed task instead of copying it: it keeps its result. May be repeated.",
 )
 @click.option(
-    "--with-dependencies", is_flag=True, help="Take along what the copied tasks depend on elsewhere."
+    "--with-dependencies", is_flag=True, help="Also copy dependencies outside of the copied subtree."
 )
 @click.option(
     "--newest",
     "is_newest",
     is_flag=True,
-    help="Take registered templates as they are now, not in the versions that the tasks ran with.",
+    help="Use the newest versions of registered templates, not those that the tasks ran with.",
 )
 @click.option(
     "--reuse",
     "is_reusing",
     is_flag=True,
-    help="Link what models answered before. Without it a copy asks them again.",
+    help="Reuse finished model calls of earlier runs. Default: the copy calls models again.",
 )
 @click.option(
     "--from",
     "step",
     type=TEXT,
     metavar="STEP",
-    help="Fork a run: link what came before this step (its id or key), perform it and what comes after.",
+    help="Fork a run at this step (its id or key): reuse the steps before it, perform the others again.",
 )
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="With --from: another value for an input of the run. May be repeated.",
+    help="With --from: change an input of the run. May be repeated.",
 )
-@click.option("--no-reuse", "is_fresh", is_flag=True, help="With --from: link no answers of other runs.")
+@click.option(
+    "--no-reuse", "is_fresh", is_flag=True, help="With --from: do not reuse cached results of other runs."
+)
 @store_options
 def copy(
     task_id: TaskId,
@@ -68,12 +70,12 @@ def copy(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """Copy a task and all below it as a new pending flow: how completed work is run again.
+    """Copy a task and its subtree as a new pending flow, to run completed work again.
 
-    The copy of a run of a program has no steps: it makes its own when it is evaluated, and asks models again
-    unless --reuse is given. With --from the copy is a fork of the run: steps before STEP that ask for the
-    same are linked from it, scripts and tools too; STEP and what comes after it is performed. Start it with
-    `weft run --resume ID`.
+    The copy of a program run has no steps; it calls models again unless --reuse is given. With --from, the
+    copy is a fork: steps before STEP with unchanged requests are linked from the original run, including
+    scripts and tool calls; STEP and all later steps are performed. Start the copy with `weft run --resume ID`
+    (a program run) or `weft flow run ID` (a flow).
 
     \b
     Examples:
@@ -81,7 +83,7 @@ def copy(
       weft tasks copy 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d --from 2/1 --set style='"strict"'
     """
     if step is None and (settings or is_fresh):
-        raise click.UsageError("--set and --no-reuse are for forks of runs; say --from STEP too")
+        raise click.UsageError("--set and --no-reuse need --from STEP, which forks a run")
     if step is not None and (linked or with_dependencies or is_newest or is_reusing):
         message = "--from cannot be combined with --link, --with-dependencies, --newest and --reuse"
         raise click.UsageError(message)

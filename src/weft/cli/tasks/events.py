@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("task_id", metavar="[ID]", type=TASK_ID, required=False)
-@click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Events of the whole flow with this root.")
-@click.option("--after", type=COUNT, default=0, help="Only events with a higher number.")
-@click.option("--limit", type=COUNT, default=1000, show_default=True, help="How many at most.")
+@click.option(
+    "--flow", "tree", type=TASK_ID, metavar="ID", help="Show events of the whole flow with this root id."
+)
+@click.option("--after", type=COUNT, default=0, help="Show only events with a higher number.")
+@click.option("--limit", type=COUNT, default=1000, show_default=True, help="Maximum number of events.")
 @store_options
 def events(
     task_id: TaskId | None,
@@ -32,8 +34,8 @@ def events(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """Show what happened to a task, a flow, or everything, oldest first."""
-    # Imported here: `weft tasks events --help` must not pay for it.
+    """Show the events of a task, of a flow, or of the whole store, oldest first."""
+    # Imported here: keeps --help fast.
     from weft.store.protocol import EventFilter
 
     wanted = EventFilter(after=after, tree=tree, task=task_id, limit=limit)
@@ -52,5 +54,5 @@ async def _events(app: "App", wanted: "EventFilter") -> "Sequence[Event]":
     found = await app.events(wanted)
     for task_id in (wanted.task, wanted.tree):
         if task_id is not None and not found:
-            await app.get(task_id)  # raises when there is no such task; one that is gone still has its events
+            await app.get(task_id)  # raises if the task does not exist; a deleted task still has events
     return found

@@ -23,15 +23,20 @@ class UnwritableFile(WeftError):
 @click.option("-o", "--output", metavar="FILE", help="Write to a file instead of standard output.")
 @store_options
 def export(task_id: TaskId, output: str | None, db: str | None, user: str | None, is_json: bool) -> None:
-    """Write the flow a task is in as JSON that `weft flow submit` reads: {"task": ..., "children": [...]}.
+    """Export the flow of a task as JSON, which `weft flow submit` reads.
 
-    A tree deeper than 200 levels is written as a flat list, which says the same.
+    The JSON is a tree: {"task": ..., "children": [...]}. A tree deeper than 200 levels is written as an
+    equivalent flat list of tasks.
+
+    \b
+    Example:
+      weft tasks export 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d -o flow.json
     """
-    # Imported here: `weft tasks export --help` must not pay for it.
-    from weft.app.export import exported
+    # Imported here: keeps --help fast.
+    from weft.app.export import export_flow
     from weft.tasks.flow import nested_json
 
-    flow = with_app(db, user, lambda app: exported(app, task_id))
+    flow = with_app(db, user, lambda app: export_flow(app, task_id))
     text = escape_json(nested_json(flow))
     if output is None:
         print_bytes(text)
@@ -42,11 +47,11 @@ def export(task_id: TaskId, output: str | None, db: str | None, user: str | None
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file all or not at all: beside it first, then in its place."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a file atomically: write a temporary file beside it, then rename that."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        beside.write_bytes(content)
-        beside.replace(path)
+        temporary.write_bytes(content)
+        temporary.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise UnwritableFile(f"{path}: {error.strerror}") from error

@@ -9,23 +9,20 @@ from weft.cli.main import LazyGroup
     cls=LazyGroup,
     commands_in={
         "list": ("weft.cli.tasks.list:list_tasks", "List tasks, newest first."),
-        "show": ("weft.cli.tasks.show:show", "Show everything about one task."),
-        "tree": ("weft.cli.tasks.tree:tree", "Show the flow a task is in as a tree."),
-        "watch": ("weft.cli.tasks.watch:watch", "Watch a flow while another process runs it."),
-        "cancel": ("weft.cli.tasks.lifecycle:cancel", "Cancel a task and all below it that has not ended."),
+        "show": ("weft.cli.tasks.show:show", "Show all fields of a task."),
+        "tree": ("weft.cli.tasks.tree:tree", "Show the flow of a task as a tree."),
+        "watch": ("weft.cli.tasks.watch:watch", "Watch a flow that another process runs."),
+        "cancel": ("weft.cli.tasks.lifecycle:cancel", "Cancel a task and its unfinished subtree."),
         "answer": ("weft.cli.tasks.answer:answer", "Answer a question that a run asks a person."),
-        "retry": ("weft.cli.tasks.lifecycle:retry", "Make failed tasks pending again."),
-        "copy": ("weft.cli.tasks.copy:copy", "Copy a task and all below it as a new pending flow."),
-        "link": (
-            "weft.cli.tasks.lifecycle:link",
-            "Make a new flow that carries the results of completed tasks.",
-        ),
-        "archive": ("weft.cli.tasks.lifecycle:archive", "Make a frozen deep copy of completed tasks."),
+        "retry": ("weft.cli.tasks.lifecycle:retry", "Reset failed tasks to pending, to run them again."),
+        "copy": ("weft.cli.tasks.copy:copy", "Copy a task and its subtree as a new flow, or fork a run."),
+        "link": ("weft.cli.tasks.lifecycle:link", "Create a new flow with the results of completed tasks."),
+        "archive": ("weft.cli.tasks.lifecycle:archive", "Create a frozen deep copy of completed tasks."),
         "update": ("weft.cli.tasks.update:update", "Set fields of a task."),
-        "delete": ("weft.cli.tasks.lifecycle:delete", "Delete pending tasks that nothing needs."),
-        "export": ("weft.cli.tasks.export:export", "Write a flow as JSON that `weft flow submit` reads."),
-        "events": ("weft.cli.tasks.events:events", "Show what happened, oldest first."),
+        "delete": ("weft.cli.tasks.lifecycle:delete", "Delete pending tasks that no other task needs."),
+        "export": ("weft.cli.tasks.export:export", "Export a flow as JSON for `weft flow submit`."),
+        "events": ("weft.cli.tasks.events:events", "Show the events of a task or flow."),
     },
 )
 def tasks() -> None:
-    """Look at stored tasks, answer their questions, steer, copy, link, archive, update, delete them."""
+    """Inspect and manage stored tasks: answer questions, cancel, retry, copy, update, delete and more."""

@@ -10,13 +10,15 @@ from weft.ids import TaskId
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
-@click.option("--reason", default="cancelled", show_default=True, help="Stored as the tasks' error.")
+@click.option(
+    "--reason", default="cancelled", show_default=True, help="Reason, stored as the error of the tasks."
+)
 @store_options
 def cancel(task_id: TaskId, reason: str, db: str | None, user: str | None, is_json: bool) -> None:
-    """Cancel a task and everything below it that has not ended; for a flow, give its root.
+    """Cancel a task and all unfinished tasks of its subtree; to cancel a flow, give the id of its root.
 
-    A pending task is cancelled at once. A running one too, and the process that runs it stops it within a
-    second or so.
+    Pending and running tasks are recorded as cancelled at once. The worker of a running task stops it within
+    about a second.
     """
     cancelled = with_app(db, user, lambda app: app.cancel(task_id, reason=reason))
     if is_json:
@@ -29,21 +31,24 @@ def cancel(task_id: TaskId, reason: str, db: str | None, user: str | None, is_js
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def retry(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Make a failed task, and the failed ones below it, pending again; `weft flow run ID` then runs them."""
+    """Reset a failed task and the failed tasks of its subtree to pending.
+
+    `weft flow run ID` then runs them; `weft run --resume ID` does both for a program run.
+    """
     retried = with_app(db, user, lambda app: app.retry(task_id))
     if is_json:
         print_json({"retried": retried})
     else:
-        echo(f"{plural(len(retried), 'task')} pending again; go on with: weft flow run {task_id}")
+        echo(f"{plural(len(retried), 'task')} reset to pending; resume with: weft flow run {task_id}")
 
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def link(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Make a new flow that carries the results of a completed task and all below it.
+    """Create a new flow with the results of a completed task and its subtree.
 
-    Nothing is run again: each new task has its own id and the result of its source.
+    Nothing is run: each new task has its own id and the result of the task it links to.
     """
     print_flow(with_app(db, user, lambda app: app.link(task_id)), is_json=is_json, did="linked as")
 
@@ -52,23 +57,23 @@ def link(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> No
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def archive(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Make a frozen deep copy of a completed task and all below it.
+    """Create a frozen deep copy of a completed task and its subtree, for audit.
 
-    The store refuses any change to an archive; copy it to work with it.
+    An archive cannot be changed; use `weft tasks copy` to work with its contents.
     """
     print_flow(with_app(db, user, lambda app: app.archive(task_id)), is_json=is_json, did="archived as")
 
 
 @click.command()
 @click.argument("task_ids", metavar="ID...", type=TASK_ID, nargs=-1, required=True)
-@click.option("--with-children", is_flag=True, help="Delete everything below the tasks too.")
+@click.option("--with-children", is_flag=True, help="Also delete the subtrees of the tasks.")
 @store_options
 def delete(
     task_ids: tuple[TaskId, ...], with_children: bool, db: str | None, user: str | None, is_json: bool
 ) -> None:
-    """Delete pending tasks that nothing needs: no children, no dependents, no copies elsewhere.
+    """Delete pending tasks that have no children, dependents or copies elsewhere.
 
-    All given tasks are deleted, or none.
+    Either all given tasks are deleted, or none.
     """
     deleted = with_app(db, user, lambda app: app.delete(task_ids, with_children=with_children))
     if is_json:

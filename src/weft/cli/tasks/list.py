@@ -12,15 +12,21 @@ from weft.ids import TaskId
 @click.option(
     "--status",
     type=click.Choice(["pending", "in_progress", "completed", "failed", "cancelled"]),
-    help="Only tasks in this status.",
+    help="List only tasks with this status.",
 )
-@click.option("--name", type=TEXT, metavar="TEXT", help="Only tasks whose name contains this, in any case.")
-@click.option("--flow", "tree", type=TASK_ID, metavar="ID", help="Only tasks of the flow with this root.")
-@click.option("--roots", "only_roots", is_flag=True, help="Only roots: one line per flow.")
-@click.option("--steps", "with_steps", is_flag=True, help="Also the steps of runs; see `weft tasks tree`.")
-@click.option("--scheduled", "only_scheduled", is_flag=True, help="Only tasks whose schedule is on.")
-@click.option("--limit", type=COUNT, default=50, show_default=True, help="How many at most.")
-@click.option("--offset", type=COUNT, default=0, help="How many to pass over first.")
+@click.option(
+    "--name", type=TEXT, metavar="TEXT", help="List only tasks with TEXT in their name, ignoring case."
+)
+@click.option(
+    "--flow", "tree", type=TASK_ID, metavar="ID", help="List only tasks of the flow with this root id."
+)
+@click.option("--roots", "only_roots", is_flag=True, help="List only root tasks: one line per flow.")
+@click.option(
+    "--steps", "with_steps", is_flag=True, help="Also list the steps of runs; see `weft tasks tree`."
+)
+@click.option("--scheduled", "only_scheduled", is_flag=True, help="List only tasks with an enabled schedule.")
+@click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
+@click.option("--offset", type=COUNT, default=0, help="Number of tasks to skip.")
 @store_options
 def list_tasks(
     status: str | None,
@@ -35,11 +41,16 @@ def list_tasks(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """List tasks, newest first. The steps of runs are left out unless --steps is given.
+    """List tasks, newest first; the steps of runs only with --steps.
 
-    One that asks waits for an answer: see `weft tasks answer`.
+    `asks` in the column DONE marks a question that waits for an answer: see `weft tasks answer`.
+
+    \b
+    Examples:
+      weft tasks list --status failed
+      weft tasks list --roots --name report
     """
-    # Imported here: `weft tasks list --help` must not pay for them.
+    # Imported here: keeps --help fast.
     from weft.store.protocol import TaskFilter
     from weft.tasks.parsing.problems import task_object
     from weft.tasks.questions import is_open_question

@@ -1,4 +1,4 @@
-"""`weft tasks show`: a task record, and for a step where its result came from."""
+"""`weft tasks show`: the fields of a task record, and the provenance of a step."""
 
 import click
 import msgspec
@@ -17,11 +17,11 @@ from weft.tasks.steps import is_step, step_fields
 @click.option("--all", "is_all", is_flag=True, help="Show empty fields too.")
 @store_options
 def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_json: bool) -> None:
-    """Show everything about one task.
+    """Show all fields of a task.
 
-    Of a step of a run also: where in the program it stands, what was asked, and where its result came from.
+    For a step of a run, also shows its step key, its request, and which run its result comes from.
     """
-    # Imported here: `weft tasks show --help` must not pay for them.
+    # Imported here: keeps --help fast.
     from weft.tasks.parsing.problems import task_object
     from weft.tasks.questions import is_open_question
 
@@ -42,11 +42,11 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     for line in lines:
         echo(line)
     if is_open_question(task):
-        echo(f"it waits for an answer: weft tasks answer {task.id} TEXT")
+        echo(f"waiting for an answer; answer with: weft tasks answer {task.id} TEXT")
 
 
 def _is_empty(value: object) -> bool:
-    """Whether there is nothing to show; 0 is something, an urgent priority for one."""
+    """Return whether a field is hidden without --all; 0 is shown: it is the most urgent priority."""
     return value is None or value is False or value == {} or value == []
 
 
@@ -57,34 +57,34 @@ def _shown(value: object) -> str:
 
 
 async def step_lines(app: App, task: Task) -> list[str]:
-    """What there is to say of a step; nothing of another task."""
+    """Return lines about the request and the origin of a step; no lines for other tasks."""
     if not is_step(task):
         return []
-    mark = step_fields(task)
-    lines = ["", f"step {await _place(app, task)} ({printable(str(mark.get('kind')))})"]
-    lines += _asked((task.params or {}).get("asked") or {})
-    source = mark.get("link_of") or (first_source(task) if task.origin_type is Origin.LINK else None)
+    fields = step_fields(task)
+    lines = ["", f"step {await _describe_step(app, task)} ({printable(str(fields.get('kind')))})"]
+    lines += _request_lines((task.params or {}).get("asked") or {})
+    source = fields.get("link_of") or (first_source(task) if task.origin_type is Origin.LINK else None)
     if source is None:
-        return [*lines, *_answered("answered", task)]
+        return [*lines, *_result_lines("answered", task)]
     found = (await app.store.get_many([source], owner=app.owner)).get(source)
     if found is None:
         return [*lines, f"linked from {source}, which is not in this store"]
-    place = await _place(app, found) if is_step(found) else "of no run"
-    return [*lines, f"linked from {source}, step {place}", *_answered("made", found)]
+    origin = f"step {await _describe_step(app, found)}" if is_step(found) else "which is not a step of a run"
+    return [*lines, f"linked from {source}, {origin}", *_result_lines("made", found)]
 
 
-async def _place(app: App, task: Task) -> str:
-    """The key of a step, and the run it is of."""
+async def _describe_step(app: App, task: Task) -> str:
+    """Return the step key, and the id and name of the run."""
     run = task
     while is_step(run) and run.parent_id is not None:
         run = await app.get(run.parent_id)
     return f"{printable(str(step_fields(task).get('key')))} of run {run.id} '{printable(run.name, width=60)}'"
 
 
-def _asked(asked: dict[str, object]) -> list[str]:
+def _request_lines(request: dict[str, object]) -> list[str]:
     lines = []
     for name in ("system", "prompt", "shell", "argv", "query"):
-        value = asked.get(name)
+        value = request.get(name)
         if value:
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
             lines.append(f"asked ({name}):")
@@ -92,13 +92,13 @@ def _asked(asked: dict[str, object]) -> list[str]:
     return lines
 
 
-def _answered(verb: str, task: Task) -> list[str]:
+def _result_lines(verb: str, task: Task) -> list[str]:
     if task.completed_at is None:
         return []
     usage = ((task.result or {}).get("notes") or {}).get("usage")
-    words = f"{verb} {when(task.completed_at)}"
+    line = f"{verb} {when(task.completed_at)}"
     if isinstance(usage, dict):
         cost = usage.get("cost")
-        words += f" by {printable(str(usage.get('model')))}, {plural(int(usage.get('tokens') or 0), 'token')}"
-        words += ", price unknown" if cost is None else f", ${cost:.4f}"
-    return [words]
+        line += f" by {printable(str(usage.get('model')))}, {plural(int(usage.get('tokens') or 0), 'token')}"
+        line += ", price unknown" if cost is None else f", ${cost:.4f}"
+    return [line]

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @click.option(
-    "--limit", type=click.IntRange(1), default=500, show_default=True, help="How many lines at most."
+    "--limit", type=click.IntRange(1), default=500, show_default=True, help="Maximum number of rows."
 )
 @store_options
 def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json: bool) -> None:
-    """Show the flow a task is in as a tree.
+    """Show the flow of a task as a tree.
 
-    Marks: · pending, ▶ in progress, ✔ completed, ✘ failed, ■ cancelled. `<- a, b` names what a task waits
-    for; `(a)` an optional dependency; [blocked] that it can never start; [waits for an answer] a question to
-    a person.
+    Marks: · pending, ▶ in progress, ✔ completed, ✘ failed, ■ cancelled. `<- a, b` lists dependencies,
+    optional ones in parentheses. [blocked] marks a task that can never start, [waits for an answer] a
+    question to a person.
     """
     if is_json:
-        # Imported here: `weft tasks tree --help` must not pay for them.
+        # Imported here: keeps --help fast.
         import msgspec
 
         from weft.tasks.flow import nested_json
@@ -50,7 +50,7 @@ def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json:
 
 
 def print_tree(flow: "Flow", *, to_stderr: bool = False) -> int:
-    """Print the tree of a flow, or of its head; how many tasks that were."""
+    """Print the tree of a flow and return the number of rows."""
     from weft.cli.display.tree import tree_rows
     from weft.tasks.summary import blocked
 

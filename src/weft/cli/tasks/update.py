@@ -14,7 +14,7 @@ from weft.ids import TaskId
 
 
 class InvalidAssignment(RequestError):
-    """An argument is not of the form field=value."""
+    """An argument does not have the form field=value."""
 
     code = "invalid-assignment"
 
@@ -26,10 +26,11 @@ class InvalidAssignment(RequestError):
 def update(
     task_id: TaskId, assignments: tuple[str, ...], db: str | None, user: str | None, is_json: bool
 ) -> None:
-    """Set fields of a task. A value that is JSON is taken as JSON, @FILE reads a file, the rest is text.
+    """Set fields of a task.
 
-    parent_id and user_id never change; dependencies (by id) only while the task is pending; inputs, params
-    and schemas while it is pending or failed.
+    VALUE is JSON, @FILE for the contents of a file, or plain text. parent_id and user_id cannot be changed;
+    dependencies (ids) only while the task is pending; inputs, params and schemas while it is pending or
+    failed.
 
     \b
     Examples:
@@ -37,10 +38,10 @@ def update(
       weft tasks update ID inputs='{"url": "https://example.com"}'
       weft tasks update ID inputs=@inputs.json
     """
-    # Imported here: `weft tasks update --help` must not pay for it.
+    # Imported here: keeps --help fast.
     from weft.tasks.parsing.problems import task_object
 
-    fields = parsed_assignments(assignments)
+    fields = parse_assignments(assignments)
     task = with_app(db, user, lambda app: app.update(task_id, fields))
     if is_json:
         print_json(task_object(task))
@@ -48,13 +49,13 @@ def update(
         echo(f"updated {task.id}: {', '.join(sorted(fields))}")
 
 
-def parsed_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """The fields and values of FIELD=VALUE arguments, each field once."""
+def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Parse FIELD=VALUE arguments; raise InvalidAssignment if one is malformed or repeated."""
     fields: dict[str, Any] = {}
     wrong: list[str] = []
     for assignment in assignments:
         try:
-            field, value = parsed_assignment(assignment)
+            field, value = _parse_assignment(assignment)
         except InvalidAssignment as error:
             wrong.append(error.message)
             continue
@@ -66,14 +67,13 @@ def parsed_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     return fields
 
 
-def parsed_assignment(assignment: str) -> tuple[str, Any]:
-    """The field and the value of one FIELD=VALUE argument."""
+def _parse_assignment(assignment: str) -> tuple[str, Any]:
     field, equals, text = assignment.partition("=")
     if not field or not equals:
         raise InvalidAssignment(f"{assignment!r} is not of the form field=value")
     if text.startswith("@"):
-        return field, parsed_value(_file_text(text[1:]))
-    return field, parsed_value(text)
+        return field, _parse_value(_file_text(text[1:]))
+    return field, _parse_value(text)
 
 
 def _file_text(name: str) -> str:
@@ -83,8 +83,8 @@ def _file_text(name: str) -> str:
         raise UnreadableFile(f"{name}: not UTF-8 text") from error
 
 
-def parsed_value(text: str) -> Any:
-    """The value that JSON text stands for, or the text itself when it is no JSON."""
+def _parse_value(text: str) -> Any:
+    """Decode JSON; return the text itself if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

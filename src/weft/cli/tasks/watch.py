@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weft.cli.display.output import counts_line, print_json
-from weft.cli.invoke import echo, say, with_app
+from weft.cli.invoke import echo, echo_status, with_app
 from weft.cli.options import TASK_ID, store_options
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from weft.tasks.summary import FlowSummary
 
 LOOK_SECONDS = 1.0
-"""How often to look whether anybody runs the flow; a process that has just been started is known by then."""
+"""How often to check for workers of the flow; a worker that has just started is registered by then."""
 
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def watch(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
-    """Watch the flow a task is in while another process runs it, until it ends; Ctrl-C leaves it running.
+    """Watch the flow of a task until it ends, while another process runs it.
 
-    It says so when no process runs the flow.
+    Ctrl-C stops watching; the flow continues. A message says so if no process runs the flow.
     """
     summary = with_app(db, user, lambda app: _watch(app, task_id))
     if is_json:
@@ -41,24 +41,24 @@ async def _watch(app: "App", task_id: TaskId) -> "FlowSummary":
 
     root_id = (await app.get(task_id)).task_tree_id or task_id
     async with watching(app, root_id):
-        telling = asyncio.create_task(_tell_when_nobody_runs(app, root_id))
-        await _until_nobody_works(app, root_id)
-        telling.cancel()
+        checking = asyncio.create_task(_report_missing_workers(app, root_id))
+        await _wait_for_workers(app, root_id)
+        checking.cancel()
     summary = await app.summary(root_id)
     if not summary.is_over:
-        _say_that_nobody_runs(root_id)
+        _echo_no_workers(root_id)
     return summary
 
 
-async def _until_nobody_works(app: "App", root_id: TaskId) -> None:
-    """Wait for the end of the flow; of one that was stopped, for the tasks that other processes still run."""
+async def _wait_for_workers(app: "App", root_id: TaskId) -> None:
+    """Wait until the flow ends, or, if it was stopped, until no worker runs a task of it."""
     after = 0
     workers: dict[TaskId, str] = {}
     while True:
         async for event in app.watch(root_id, after=after):
             after = event.seq
             if event.type is EventType.TASK_STARTED:
-                if "worker" in event.facts:  # a step has none of its own: who evaluates performs it
+                if "worker" in event.facts:  # steps have no worker of their own
                     workers[event.task_id] = event.facts["worker"]
             elif event.type is not EventType.TASK_PROGRESSED:
                 workers.pop(event.task_id, None)
@@ -67,17 +67,17 @@ async def _until_nobody_works(app: "App", root_id: TaskId) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _tell_when_nobody_runs(app: "App", root_id: TaskId) -> None:
-    """Say so, once, when the flow is to be run but the last process that could run it is gone."""
+async def _report_missing_workers(app: "App", root_id: TaskId) -> None:
+    """Print a message each time the last worker of the store disappears, until cancelled."""
     was_run = True
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         with suppress(WeftError):
             is_run = bool(await app.workers())
             if was_run and not is_run:
-                _say_that_nobody_runs(root_id)
+                _echo_no_workers(root_id)
             was_run = is_run
 
 
-def _say_that_nobody_runs(root_id: TaskId) -> None:
-    say(f"nobody runs it; go on with: weft flow run {root_id}")
+def _echo_no_workers(root_id: TaskId) -> None:
+    echo_status(f"no process runs this flow; resume with: weft flow run {root_id}")

@@ -13,7 +13,7 @@ STEP = TaskId("c0000000-0000-4000-8000-00000000abcd")
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(Status.IN_PROGRESS, "0%"), (Status.FAILED, "[left unfinished: its run has ended]")],
+    [(Status.IN_PROGRESS, "0%"), (Status.FAILED, "[unfinished: its run has ended]")],
 )
 def test_a_step_that_was_under_way_when_its_run_ended_is_not_shown_as_work_going_on(
     status: Status, said: str

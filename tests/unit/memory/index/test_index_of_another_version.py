@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from weft.cli.index import drop, status
-from weft.cli.invoke import guarded
+from weft.cli.invoke import run_command
 from weft.memory.index import database
 from weft.memory.index.database import connect
 from weft.memory.index.index import SqliteIndex
@@ -35,7 +35,7 @@ def test_status_and_the_drop_of_a_folder_say_so_and_leave_it(
     old: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command, arguments in ((status, []), (drop, ["root"])):
-        assert guarded(command, [*arguments, "--db", str(old)]) == 2
+        assert run_command(command, [*arguments, "--db", str(old)]) == 2
         said = capsys.readouterr()
         assert said.err.startswith("error: index-outdated: ")
         assert "run `weft index` to rebuild it" in said.err
@@ -43,5 +43,5 @@ def test_status_and_the_drop_of_a_folder_say_so_and_leave_it(
 
 
 def test_it_can_be_dropped_as_a_whole(old: Path) -> None:
-    assert guarded(drop, ["--db", str(old)]) == 0
+    assert run_command(drop, ["--db", str(old)]) == 0
     assert files_of(old) == 0
