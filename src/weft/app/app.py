@@ -66,7 +66,7 @@ class App:
         executors: "ExecutorRegistry | None" = None,
         new_effects: "NewEffects | None" = None,
     ) -> None:
-        """Initialize; `new_effects` creates the effects of programs, by default those of the project."""
+        """Initialize; `new_effects` creates the effects of programs, by default the project's."""
         self.store = store
         self.settings = settings
         self.owner = owner

@@ -124,7 +124,7 @@ def require_sound(
 ) -> None:
     """Raise InvalidProgram with all problems found by the checks, before the first effect.
 
-    `functions` are those of the loaded libraries. A program without a task, tool call or query is not
+    `functions` are the functions of loaded libraries. A program without a task, tool call or query is not
     checked: running it costs nothing, and `try` can catch its errors.
     """
     globals_ = evaluator.global_env

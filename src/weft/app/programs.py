@@ -326,7 +326,7 @@ def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
 
 
 def run_name(program: StoredProgram) -> str:
-    """Return the default name of a run: that of its template or file."""
+    """Return the default name of a run: the name of its template or file."""
     if program.entry is not None:
         return program.entry
     name = program.main.name

@@ -50,7 +50,7 @@ def with_programs(
 
 
 def project_effects(program: StoredProgram) -> Effects:
-    """Return the default effects of a program: those of the project in its folder."""
+    """Return the default effects of a program: the project's, in the folder of the program."""
     return LocalEffects(model=program.model, folder=program.folder)
 
 
@@ -59,7 +59,7 @@ async def open_store(
 ) -> TaskStore:
     """Open the store of the settings; create a missing one, or raise StoreNotFound if it must exist.
 
-    `clock` replaces the clock of the store: that of the PostgreSQL server, or of this machine with SQLite.
+    `clock` replaces the clock of the store (the PostgreSQL server, or this machine with SQLite).
     """
     if is_postgresql(settings.db):
         # Imported here: asyncpg is an optional dependency and slow to import.

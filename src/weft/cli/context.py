@@ -48,7 +48,7 @@ MAX_SHOWN_WORDS = 6
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Search this folder instead of the project's roots. May be repeated.",
 )
-@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
 @json_option
 def context(
     query: str,
@@ -120,7 +120,7 @@ async def _search(
 
 
 def _add_commit_times(items: list[dict[str, Any]]) -> None:
-    """Add `committed_at` to the metadata of items whose files are in git."""
+    """Add `committed_at` to the metadata of items with files in git."""
     from weft.config.settings import base_folder, read_project, working_folder
     from weft.memory.files.git import commit_times
 

@@ -57,10 +57,10 @@ def eval_command(
     """Evaluate an expression and print its value; store nothing.
 
     EXPR is one or more S-expressions, or an XML task; `-` reads standard input. A string is printed as it is,
-    a task result as its content, any other value as JSON. Models and tools are those of weft.toml. Scripts
-    run with the settings of the `command` executor. Tokens and cost are printed to standard error, or with
-    --json as part of the document. Exit code 1: a task or the program failed; 5: no model or no network, try
-    again later.
+    a task result as its content, any other value as JSON. Models and tools are configured in weft.toml.
+    Scripts run with the settings of the `command` executor. Tokens and cost are printed to standard error, or
+    with --json as part of the document. Exit code 1: a task or the program failed; 5: no model or no network,
+    try again later.
 
     \b
     Examples:
@@ -191,7 +191,7 @@ class Evaluation:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | None = None) -> T:
-    """Return the result of `work`, run in a new event loop or in that of `runner`.
+    """Return the result of `work`, run in a new event loop or in the loop of `runner`.
 
     Ctrl-C raises KeyboardInterrupt, SIGTERM raises SystemExit. Inside the evaluator they are raised at once,
     because a pure program never yields to the event loop. Elsewhere the work is cancelled at the next

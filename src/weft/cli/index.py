@@ -61,7 +61,7 @@ def index(**_: Any) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
 @json_option
 def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Index new and changed files; safe to interrupt.
@@ -87,7 +87,7 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
 @json_option
 def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
@@ -110,7 +110,7 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 
 @click.command()
-@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
 @json_option
 def status(db: str | None, is_json: bool) -> None:
     """Show the indexed folders, the number of files and the size of the index."""
@@ -152,7 +152,7 @@ def _when(seconds: float | None) -> str:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store whose file holds the index. Also WEFT_DB.")
+@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
 @json_option
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Update the index as files change, until Ctrl-C.

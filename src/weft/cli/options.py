@@ -88,7 +88,7 @@ class UnreadableFile(RequestError):
 def read_input(source: str) -> bytes:
     """Return the bytes of a file, or of standard input for `-`.
 
-    Reads at most one byte more than the size limit, so that callers can reject what is too long.
+    Reads at most one byte more than the size limit, so that callers can reject input that is too long.
     """
     # Imported here: keeps --help fast.
     from weft.config.paths import read_start

@@ -48,7 +48,7 @@ class AiderTasks:
         self._run_script = run_script
 
     async def perform(self, step: Step, call: ModelCall, model: str | None) -> TaskResult:
-        """Run aider and return the diff as content, the rest as parsed content; raise TaskFailed."""
+        """Run aider and return the diff as content, everything else as parsed content; raise TaskFailed."""
         mode = AIDER_SUBTYPES[call.subtype or ""]
         found = await self._paths(step, call)
         inputs = AiderInputs(

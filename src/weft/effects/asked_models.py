@@ -64,8 +64,8 @@ def require_models(
 ) -> None:
     """Raise ModelUnusable if the program may use a model that is not available; no request is made.
 
-    `model` is the default model, `functions` are those of libraries. Inside `try` a key may be missing: the
-    program may fall back to another model.
+    `model` is the default model, `functions` are the functions of libraries. Inside `try` a key may be
+    missing: the program may fall back to another model.
     """
     wanted = list(dict.fromkeys(_ModelFinder(forms, library, functions).find()))
     known = settings() if wanted else ModelsSettings()

@@ -94,7 +94,7 @@ class LocalEffects:
     ) -> None:
         """Initialize; `ask_person` asks the person at the terminal.
 
-        Without `asks_elsewhere`, questions are never stored for somebody else to answer. `fetch` downloads a
+        Without `asks_elsewhere`, questions are never stored to be answered later. `fetch` downloads a
         missing embedded model; without it, a missing model is an error.
 
         `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;

@@ -114,7 +114,7 @@ def index_roots() -> list[Path]:
 
 
 def index_file(db: str, folder: Path | None = None) -> Path:
-    """Return the file of the index: that of a SQLite store, otherwise one in the project's .weft folder."""
+    """Return the file of the index: a SQLite store's own file, else one in the project's .weft folder."""
     if is_postgresql(db) or is_memory(db):
         return default_store(folder or working_folder()).with_name(INDEX_FILE)
     return Path(db)

@@ -91,7 +91,7 @@ async def rerank(
     They are sent in batches that fit into `max_tokens` tokens. The first of every batch come first, then the
     second of every batch; ties, and pieces that no response named, keep their old order.
     """
-    shown, rest = list(matches[:MAX_CANDIDATES]), list(matches[MAX_CANDIDATES:])
+    shown, others = list(matches[:MAX_CANDIDATES]), list(matches[MAX_CANDIDATES:])
     ranks: dict[str, int] = {}
     calls = 0
     async for batch in batches([candidate_of(match) for match in shown], count, max_tokens):
@@ -103,7 +103,7 @@ async def rerank(
             return Reranked(matches=tuple(matches), calls=calls, warnings=(warning,))
         ranks |= {name: rank for rank, name in enumerate(chosen)}
     order = sorted(shown, key=lambda match: ranks.get(candidate_of(match).id, MAX_CANDIDATES))
-    return Reranked(matches=tuple(_rescored(order, shown, ranks) + rest), calls=calls)
+    return Reranked(matches=tuple(_rescored(order, shown, ranks) + others), calls=calls)
 
 
 def candidate_of(match: Match) -> Candidate:

@@ -71,7 +71,7 @@ class ProjectResources:
         folder: Path | str | None = None,
         is_from_here: bool = False,
     ) -> None:
-        """Initialize; `folder` is the folder of the project, by default that of the current folder.
+        """Initialize; `folder` is the project folder, by default found from the current folder.
 
         With `is_from_here`, relative paths of files are resolved against the current folder first.
         """

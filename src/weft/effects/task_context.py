@@ -147,7 +147,7 @@ DESCRIBED = ("description", "context_description")
 
 
 class TaskContext(Struct, frozen=True, kw_only=True):
-    """Data context of a task, and what the notes of its result record about it."""
+    """Data context of a task, and the facts about it for the notes of the result."""
 
     data: DataContext
     warnings: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ SYSTEM_TOOLS = (
 class ToolNames(Collection[str]):
     """Tool names that `weft check` accepts.
 
-    Tools of MCP servers are known only after connecting, those of Python modules after importing them. So any
+    Tools of MCP servers are known only after connecting, tools of Python modules after importing them. So any
     name is accepted that could come from a configured server or module.
     """
 
@@ -50,10 +50,10 @@ class ToolNames(Collection[str]):
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):
             return False
-        kind, _, rest = name.partition(":")
+        kind, _, path = name.partition(":")
         if kind == "mcp":
             servers = self._servers
-            return servers is None or rest.partition(":")[0] in servers
+            return servers is None or path.partition(":")[0] in servers
         if kind in ("system", "executor"):
             return name in self._known
         return name in self._known or bool(self._settings.modules)

@@ -1,1 +1,1 @@
-"""What the terminal shows."""
+"""Output of commands: text, tables, JSON, progress and questions."""

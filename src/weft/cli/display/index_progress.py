@@ -68,7 +68,7 @@ REASONS = {"binary": "binary", "too_large": "too large", "unreadable": "unreadab
 
 
 def chosen_roots(paths: Sequence[str]) -> list[Path]:
-    """Return the given folders, or those of the project; raise RootUnavailable if one is not a folder."""
+    """Return the given folders, or the roots of the project; raise RootUnavailable if one is not a folder."""
     # Imported here: keeps --help fast.
     from weft.effects.memory import index_roots
     from weft.memory.errors import RootUnavailable

@@ -53,17 +53,17 @@ def when(at: datetime | None) -> str:
 
 
 def duration(start: datetime | None, end: datetime | None) -> str:
-    """Format the time between start and end: 0.4s, 12s, 3m05s, 2h10m; empty if one is None."""
+    """Format the time between start and end: 0.4s, 12s, 3m05s, 2h10m; empty without both."""
     if start is None or end is None:
         return ""
     seconds = (end - start).total_seconds()
     if seconds < 10:
         return f"{seconds:.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, whole_seconds = divmod(round(seconds), 60)
     if minutes == 0:
-        return f"{rest}s"
-    hours, minutes_rest = divmod(minutes, 60)
-    return f"{minutes}m{rest:02}s" if hours == 0 else f"{hours}h{minutes_rest:02}m"
+        return f"{whole_seconds}s"
+    hours, whole_minutes = divmod(minutes, 60)
+    return f"{minutes}m{whole_seconds:02}s" if hours == 0 else f"{hours}h{whole_minutes:02}m"
 
 
 def plural(count: int, noun: str) -> str:

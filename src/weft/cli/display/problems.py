@@ -53,7 +53,7 @@ def _print_details(error: Mapping[str, Any]) -> None:
 
 
 def _cause(error: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the innermost error: that of the step that failed, without its enclosing tasks."""
+    """Return the error of the step that failed, without the errors of its enclosing tasks."""
     while isinstance(cause := (error.get("details") or {}).get("subtaskError"), Mapping):
         error = cause
     return error

@@ -234,7 +234,7 @@ async def stop_run(app: "App", root_id: TaskId, received: signal.Signals) -> Non
         await app.stop()
         return
     try:
-        # Ctrl-C is a person who wants the flow to stop; SIGTERM only ends this process, others may take over.
+        # Ctrl-C comes from a person, who wants the flow to stop; after SIGTERM other processes may take over.
         async with asyncio.timeout(INTERRUPT_GRACE_SECONDS):
             await app.store.stop_flow(root_id, owner=app.owner)
     except (TimeoutError, TransientError):

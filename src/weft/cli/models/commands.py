@@ -33,8 +33,8 @@ def models(context: click.Context, is_json: bool) -> None:
     """List models, download and delete embedded ones; without a command, list them.
 
     A model is named `provider:model`, or by an alias of `[models.aliases]` in weft.toml. Providers are
-    openai, anthropic, google and those of `[models.providers]`. The provider `local` has the embedded models,
-    which need no network and no key.
+    openai, anthropic, google and the providers of `[models.providers]`. The provider `local` has the embedded
+    models, which need no network and no key.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_models, is_json=is_json)

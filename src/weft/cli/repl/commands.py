@@ -46,14 +46,14 @@ class Command(Struct, frozen=True):
 
 def run_command(session: Session, text: str) -> None:
     """Run the command of an input that begins with a comma; raise UnknownCommand."""
-    name, _, rest = text.strip().removeprefix(",").partition(" ")
+    name, _, argument = text.strip().removeprefix(",").partition(" ")
     command = COMMANDS.get(name)
     if command is None:
         hint = nearest(name, COMMANDS) or "; ,help lists them"
         raise UnknownCommand(f"there is no command ,{name}{hint}")
-    if not rest.strip() and "[" not in command.usage and " " in command.usage:
+    if not argument.strip() and "[" not in command.usage and " " in command.usage:
         raise UnknownCommand(f"usage: {command.usage}")
-    command.act(session, rest.strip())
+    command.act(session, argument.strip())
 
 
 def names(session: Session) -> Iterator[str]:

@@ -102,7 +102,7 @@ def _keys() -> KeyBindings:
 def _history() -> History:
     """Return the history file in the user's state folder, or one in memory if it is not writable."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises where there is none
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() raises without a home folder
     folder = Path(state) if Path(state).is_absolute() else Path(home) / ".local" / "state"
     file = folder / "weft" / "repl_history"
     try:

@@ -133,7 +133,7 @@ class _Effects:
             on_event=self.model_events.print_event,
             is_streaming=self._options.is_streaming,
             ask_person=person_to_ask(self.terminal),
-            asks_elsewhere=not self._options.is_ephemeral,  # its records are gone before anybody could answer
+            asks_elsewhere=not self._options.is_ephemeral,  # its records do not outlive the run
             fetch=fetch_model,
             on_indexing=self.indexing.show,
         )
@@ -269,7 +269,7 @@ def _secret_reference(setting: str) -> tuple[str, JsonObject]:
 
 
 def _allow_secrets(app: App, options: RunOptions) -> None:
-    """Allow the secrets named on the command line, in addition to those of weft.toml."""
+    """Allow the secrets named on the command line, in addition to the secrets of weft.toml."""
     named = tuple(setting.partition("=")[2] or setting for setting in options.secrets)
     if named:
         secrets = app.settings.secrets
@@ -341,7 +341,7 @@ async def _show(app: App, outcome: RunOutcome, questions: Sequence[Task], option
 
 
 async def _explain_missing_reuse(app: App, root: Task) -> None:
-    """Say so if results of the same program were not reused because another version of weft made them."""
+    """Print a line if another version of weft ran the same program, so that no result was reused."""
     program = program_of(root)
     if not program.is_reusing:
         return

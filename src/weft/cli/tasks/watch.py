@@ -27,7 +27,7 @@ LOOK_SECONDS = 1.0
 def watch(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
     """Watch the flow of a task until it ends, while another process runs it.
 
-    Ctrl-C stops watching; the flow continues. A message says so if no process runs the flow.
+    Ctrl-C stops watching; the flow continues. Prints a message if no process runs the flow.
     """
     summary = with_app(db, user, lambda app: _watch(app, task_id))
     if is_json:
