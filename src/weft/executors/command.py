@@ -65,7 +65,6 @@ def find_executable(name: str, settings: CommandSettings, environment: Mapping[s
 
 
 def find_shell(settings: CommandSettings) -> str:
-    """Return the shell. Raise ExecutionFailed if it is not allowed."""
     if settings.is_shell_allowed:
         return SHELL
     reason = (

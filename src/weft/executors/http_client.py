@@ -112,7 +112,6 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve_by_system(host: str, port: int) -> Sequence[str]:
-    """Resolve a host with the resolver of the operating system."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -250,7 +249,7 @@ def default_tls() -> ssl.SSLContext:
 async def call(
     inputs: HttpInputs, settings: HttpSettings, *, resolve: Resolve, tls: ssl.SSLContext
 ) -> HttpResponse:
-    """Send a request and return the response. Raise ExecutionFailed if there is none."""
+    """Send a request and return the response. Raise ExecutionFailed if the request fails."""
     request = _request(inputs)
     transport = GuardedTransport(settings, resolve=resolve, tls=tls)
     try:

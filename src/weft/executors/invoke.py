@@ -50,7 +50,6 @@ def seconds_to_let_go(executor: Executor | None) -> float:
 
 
 def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:
-    """Return the violations of the executor's input schema."""
     if executor.input_schema is None:
         return []
     try:

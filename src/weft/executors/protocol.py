@@ -169,7 +169,7 @@ class ExecutionFailed(WeftError):
 
 
 def result_schema(**fields: str | JsonObject) -> JsonObject:
-    """Return the schema of a result with exactly these fields, each given as a type name or a schema."""
+    """Return the schema of a result that has only these fields, each given as a type name or a schema."""
     properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in fields.items()}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

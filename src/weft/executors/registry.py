@@ -117,7 +117,7 @@ class ExecutorRegistry:
             self._registered[executor_id] = Registered(id=executor_id, source=source, error=error)
 
     def get(self, method: str) -> Executor:
-        """Return the executor for `schemas.method`. Raise UnknownExecutor."""
+        """Return the executor for `schemas.method`. Raise UnknownExecutor if it is unknown or not loaded."""
         found = self.find(method)
         if found is None:
             ids = [registered.id for registered in self.describe() if registered.error is None]
@@ -148,7 +148,6 @@ class ExecutorRegistry:
         return self._methods if self._base is None else self._methods | self._base.methods
 
     def list(self) -> tuple[Executor, ...]:
-        """Return the executors, sorted by id."""
         found = (registered.executor for registered in self.describe())
         return tuple(executor for executor in found if executor is not None)
 

@@ -71,7 +71,7 @@ def _mapped(step: StepInputs, work: Work) -> JsonObject:
 
 
 def _result_of(name: str, work: Work) -> JsonObject:
-    """Return the result of the only completed dependency with this name. Raise ExecutionFailed."""
+    """Return the result of the completed dependency with this name. Raise ExecutionFailed unless unique."""
     found = [task_id for task_id, called in work.dependency_names.items() if called == name]
     if len(found) != 1:
         how_many = "several completed dependencies are" if found else "no completed dependency is"

@@ -38,7 +38,7 @@ from weft.memory.protocol import (
 )
 
 MAX_PART_CHARACTERS = 4_000
-"""Longer texts are truncated: their beginning states the subject, the rest only costs time."""
+"""Longer texts are truncated: their beginning states the subject, more only costs time."""
 
 QUERY_WEIGHT, DESCRIPTION_WEIGHT = 1.0, 1.0
 DESCRIPTION_BESIDE_QUERY_WEIGHT = 0.5

@@ -131,7 +131,6 @@ class Walk:
 
     @property
     def folder(self) -> int:
-        """Return the descriptor of the current folder."""
         return self._open[-1]
 
     def enter_root(self, root: Path) -> None:

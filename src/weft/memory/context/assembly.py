@@ -81,7 +81,6 @@ def split_elements(text: str | None) -> tuple[str, ...]:
 
 
 def is_pattern(element: str) -> bool:
-    """Return True if the element is a path pattern."""
     return _PATTERN.fullmatch(element) is not None
 
 
@@ -166,7 +165,6 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 def key_of(chunk: Chunk) -> ChunkKey:
-    """Return the identity of a chunk."""
     return chunk.root, chunk.path, chunk.first_line, chunk.last_line, chunk.part[0] if chunk.part else 0
 
 

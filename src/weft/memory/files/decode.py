@@ -44,7 +44,7 @@ def _decode_any(content: bytes) -> str | None:
 
 
 def _decode_declared(content: bytes) -> str | None:
-    """Decode with the encoding declared in the first lines, as in Python and XML; None if there is none."""
+    """Decode with the encoding declared in the first lines, as in Python and XML; None if undeclared."""
     head = b"\n".join(content[:_LOOKED_AT].splitlines()[:2])
     found = _PYTHON_DECLARATION.search(head) or _XML_DECLARATION.match(head)
     if found is None:

@@ -74,11 +74,11 @@ def _matcher(line: bytes, *, is_of_names: bool, ignore_case: bool) -> Callable[[
     special = _SPECIAL.search(line)
     # git compares the part before the first special character separately; `**` right after it is then at the
     # start of a pattern, where it may cross folders: `a**/b` matches `ax/y/b`.
-    fixed, rest = (line, b"") if special is None else (line[: special.start()], line[special.start() :])
-    translated = _Translator(rest, crosses=is_of_names, ignore_case=ignore_case).translate()
+    fixed, remainder = (line, b"") if special is None else (line[: special.start()], line[special.start() :])
+    translated = _Translator(remainder, crosses=is_of_names, ignore_case=ignore_case).translate()
     if translated is None:
         return lambda _: None
-    return _compile(rb"(?s:%s%s)\Z" % (_literal(fixed, ignore_case), translated), rest.count(b"*"))
+    return _compile(rb"(?s:%s%s)\Z" % (_literal(fixed, ignore_case), translated), remainder.count(b"*"))
 
 
 def _literal(text: bytes, ignore_case: bool) -> bytes:
@@ -139,10 +139,10 @@ class _Translator:
         if self._crosses:
             return end, b".*"
         begins = position == 0 or pattern[position - 1 : position] == b"/"
-        rest = pattern[end:]
-        if end - position < 2 or not begins or not (not rest or rest.startswith((b"/", b"\\/"))):
+        remainder = pattern[end:]
+        if end - position < 2 or not begins or not (not remainder or remainder.startswith((b"/", b"\\/"))):
             return end, b"[^/]*"
-        if rest.startswith(b"/"):
+        if remainder.startswith(b"/"):
             return end + 1, b"(?:.*/)?"  # zero or more folders
         return end, b".*"
 
@@ -313,7 +313,7 @@ class Rules:
         return False
 
     def is_ignored_by_us(self, path: bytes) -> bool:
-        """Return True if a file is ignored regardless of git: by the settings, or as part of `ALWAYS`."""
+        """Return True if a file is ignored regardless of git: by the settings, or in a folder of `ALWAYS`."""
         parts = path.split(b"/")
         for end in range(1, len(parts) + 1):
             here = b"/".join(parts[:end])
@@ -378,7 +378,6 @@ def rule_files_above(root: Path) -> list[Path]:
 
 
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
-    """Return the rules of the top folder of a git repository."""
     excludes_file, ignore_case, exclude = _git_settings(top)
     lists = []
     for file in (excludes_file, exclude):
@@ -400,7 +399,6 @@ def _read(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
 
 
 def _content(file: Path, *, follow: bool) -> bytes | None:
-    """Return the content of an ignore file; like git, `follow` is False for those inside a work tree."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(file, flags)

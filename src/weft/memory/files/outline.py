@@ -59,13 +59,11 @@ class _Strings(Struct):
     """Positions of strings after this one are uncertain."""
 
     def has(self, position: int) -> bool:
-        """Return True if a position is inside a string."""
         number = bisect_right(self.starts, position) - 1
         return number >= 0 and position < self.ends[number]
 
 
 def python_outline(text: str) -> tuple[list[Symbol], str | None]:
-    """Return the definitions and the title of a Python file."""
     try:
         return list(by_lines(text)), title_by_lines(text)
     except NotSure:
@@ -180,7 +178,6 @@ def title_by_lines(text: str) -> str | None:
 
 
 def by_tree(tree: ast.Module) -> Iterator[Symbol]:
-    """Yield the definitions in a syntax tree."""
     stack: list[tuple[ast.AST, str]] = [(node, "module") for node in reversed(tree.body)]
     while stack:
         node, inside = stack.pop()
@@ -239,7 +236,7 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
     if language == "markdown":
         return _headings(_markdown(_searched(lines)))
     if language in ("rest", "text"):
-        return _headings(_rest(_searched(lines)))
+        return _headings(_restructured_text(_searched(lines)))
     if language is None:
         return Outline()
     found = grammar_outline(language, text)
@@ -291,7 +288,7 @@ def _markdown(lines: Sequence[str]) -> Iterator[Symbol]:
         before = "" if fence else line
 
 
-def _rest(lines: Sequence[str]) -> Iterator[Symbol]:
+def _restructured_text(lines: Sequence[str]) -> Iterator[Symbol]:
     for number in range(1, len(lines)):
         title, line = lines[number - 1].rstrip(), lines[number]
         if (

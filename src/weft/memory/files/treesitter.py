@@ -204,7 +204,6 @@ Named = tuple[str, str, int]
 
 
 def outline(language: str, content: bytes) -> list[Named]:
-    """Return the definitions in a file."""
     best: list[Named] | None = None
     for grammar in BY_LANGUAGE[language]:
         parser, query = _ready(grammar)
@@ -275,7 +274,7 @@ def main() -> None:
 
 
 MAX_BYTES = 500_000
-"""Larger files are taken to be generated, and get no outline."""
+"""Larger files are assumed to be generated, and get no outline."""
 
 ANSWER_SECONDS = 30.0
 """Time limit for a response. Normally the parser process kills itself after CPU_SECONDS."""

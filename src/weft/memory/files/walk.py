@@ -44,7 +44,6 @@ class Walk:
         """Folders and files that exist but cannot be read."""
 
     def all(self) -> Iterator[Found]:
-        """Yield the files of the whole root."""
         yield from self._folder(b"", self._start, is_root=True)
         yield from self._tracked(b"")
 

@@ -96,7 +96,7 @@ class SqliteIndex:
         on_progress: Callable[[IndexProgress], None] | None,
         work: Callable[[Update], IndexReport],
     ) -> IndexReport:
-        """Run an update; restart it if another process took over the root, as the machine may have slept."""
+        """Run an update; restart it if another process took over the root (perhaps the machine slept)."""
         for _ in range(LEASES_TO_LOSE):
             with suppress(LeaseLost), self._lease(root) as lease:
                 return work(Update(self._writer, lease, root, self.settings, on_progress))
@@ -279,7 +279,6 @@ class SqliteIndex:
                     lease.release()
 
     def _bytes(self) -> int:
-        """Return the size of the index's tables in the file."""
         try:
             row = self.reader.execute(
                 "SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE AND name LIKE 'memory\\_%' ESCAPE '\\'"

@@ -104,7 +104,6 @@ def text_lines(text: str) -> list[str]:
 
 
 def text_at(lines: Sequence[str], part: Cut) -> str:
-    """Return the text of a chunk."""
     first, last, start, end = part
     return "\n".join(lines[first - 1 : last])[start:end]
 
@@ -168,7 +167,6 @@ class Done(Struct, frozen=True, array_like=True):
 
 
 def prepare_batch(batch: Batch) -> list[Done]:
-    """Read the files of a batch and prepare them."""
     with Reader(Path(os.fsdecode(batch.root))) as reader:
         return [prepare_file(reader, path, batch.max_bytes, batch.hashes.get(path)) for path in batch.paths]
 
@@ -193,7 +191,6 @@ def prepare_file(reader: Reader, path: str, max_bytes: int, known_hash: bytes | 
 
 
 def not_prepared(path: str) -> Done:
-    """Return the result for a file that cannot be read or prepared."""
     return Done(Found(path, 0, 0, 0), None)
 
 

@@ -121,13 +121,13 @@ class HybridMatcher:
         found = self._lexical.match(replace(query, limit=max(query.limit, CANDIDATES)))
         if len(found) < 2:
             return found[: query.limit]
-        first, rest = found[:CANDIDATES], found[CANDIDATES:]
+        first, remaining = found[:CANDIDATES], found[CANDIDATES:]
         by_meaning = self._order(_query_text(query), first)
         ranks = {index: rank for rank, index in enumerate(by_meaning)}
         fused = [
             (not _is_named(match), -_fuse(index, ranks[index]), index) for index, match in enumerate(first)
         ]
-        order = [first[index] for _, _, index in sorted(fused)] + rest
+        order = [first[index] for _, _, index in sorted(fused)] + remaining
         return _reassign_scores(order)[: query.limit]
 
     def _order(self, text: str, matches: list[Match]) -> list[int]:

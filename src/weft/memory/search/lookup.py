@@ -26,7 +26,7 @@ MAX_PASSED = 20_000
 far."""
 
 COMMON_FIT = 1.0
-"""Score of a chunk for a common word: that of a chunk of average length that contains the word once."""
+"""Score of a chunk for a common word, as if it had average length and contained the word once."""
 
 BEST_ROWS = 300
 """Maximum number of chunks per word, best first."""

@@ -114,7 +114,6 @@ class McpServer:
 
     @property
     def pid(self) -> int | None:
-        """Return the process id of a connected stdio server, else None."""
         return None if self._connection is None else self._connection.pid
 
     def known(self) -> Mapping[str, McpTool]:
@@ -249,7 +248,6 @@ class McpServers:
         return self._servers
 
     def names(self) -> frozenset[str]:
-        """Return the names of the tools of connected servers."""
         servers = (self._servers or {}).values()
         return frozenset(name for one in servers if isinstance(one, McpServer) for name in one.known())
 

@@ -75,7 +75,6 @@ class Connection:
 
     @property
     def pid(self) -> int | None:
-        """Return the process id of a stdio server, else None."""
         return None if self._process is None else self._process.pid
 
     async def open(self) -> None:
@@ -230,7 +229,7 @@ class Connection:
 
 
 def _import_sdk() -> None:
-    """Import the SDK, which is slow, only if a server is used."""
+    """Import the SDK and silence its logging; called only when a server is used, because it is slow."""
     import mcp  # noqa: F401
 
     import weft.tools.mcp.transport  # noqa: F401
@@ -244,7 +243,6 @@ def _import_sdk() -> None:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Return the first error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

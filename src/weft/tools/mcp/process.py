@@ -92,7 +92,6 @@ class ServerProcess:
         return cls(process, server.name, guard)
 
     async def open(self) -> None:
-        """Connect the pipes of the process to the event loop."""
         loop = asyncio.get_running_loop()
         self._reader = await self._open_reader(loop, self._process.stdout)
         self._errors = await self._open_reader(loop, self._process.stderr)
@@ -120,15 +119,15 @@ class ServerProcess:
 
     async def log_errors(self) -> None:
         """Log the lines of standard error until it ends."""
-        rest = b""
+        remaining = b""
         while self._errors is not None and (piece := await self._errors.read(PIECE_BYTES)):
-            *lines, rest = (rest + piece).split(b"\n")
+            *lines, remaining = (remaining + piece).split(b"\n")
             for line in lines:
                 self._note(line)
-            if len(rest) > PIECE_BYTES:
-                self._note(rest)
-                rest = b""
-        self._note(rest)
+            if len(remaining) > PIECE_BYTES:
+                self._note(remaining)
+                remaining = b""
+        self._note(remaining)
         self._is_silent.set()
 
     async def wait_for_stderr(self) -> None:

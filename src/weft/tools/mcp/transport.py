@@ -93,15 +93,15 @@ class _Lines:
         self._odd = ""
 
     async def __aiter__(self) -> AsyncIterator[SessionMessage]:
-        rest = bytearray()
+        remaining = bytearray()
         while piece := await self._process.read():
-            rest += piece
+            remaining += piece
             if b"\n" in piece:
-                *lines, last = bytes(rest).split(b"\n")
-                rest = bytearray(last)
+                *lines, last = bytes(remaining).split(b"\n")
+                remaining = bytearray(last)
             else:
                 lines = []
-            if max(map(len, [rest, *lines])) > MAX_MESSAGE_BYTES:
+            if max(map(len, [remaining, *lines])) > MAX_MESSAGE_BYTES:
                 self._on_fault(f"protocol_error: it sent a message of more than {MAX_MESSAGE_BYTES} bytes")
                 return
             for line in lines:
