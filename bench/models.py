@@ -54,14 +54,14 @@ async def overhead(
     options: argparse.Namespace,
     *,
     turns: int = 0,
-    purse: Callable[[], BudgetAccount] = lambda: UNLIMITED,
+    account: Callable[[], BudgetAccount] = lambda: UNLIMITED,
 ) -> Figure:
     """Return what weft adds to a request."""
     model = ScriptedModel(lambda payload: "A loom is a frame for weaving.")
     effects = LocalEffects(models=StaticModels(model))
     call = a_call(turns)
     step = Step("1", call)
-    await effects.call_model(step, call, purse())
+    await effects.call_model(step, call, account())
     payload: HandlerPayload = model.payloads[0]
 
     async def bare() -> None:
@@ -70,7 +70,7 @@ async def overhead(
 
     async def whole() -> None:
         model.payloads.clear()
-        await effects.call_model(step, call, purse())
+        await effects.call_model(step, call, account())
 
     alone, ours = await cpu_of(bare, options), await cpu_of(whole, options)
     counting = await cpu_of(lambda: model.count_tokens(payload), options)
@@ -111,7 +111,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Yield the overhead of single calls, and the time of many at once."""
     scope = Scope({"tokens": 1e12, "cost": 1e9})
     yield asyncio.run(overhead("one call", options))
-    yield asyncio.run(overhead("one call in a budget", options, purse=lambda: ScopeAccount(scope, "bench")))
+    yield asyncio.run(overhead("one call in a budget", options, account=lambda: ScopeAccount(scope, "bench")))
     yield asyncio.run(overhead("one call with a conversation of 10 turns", options, turns=10))
     yield asyncio.run(concurrent(options))
     yield asyncio.run(concurrent(options, "(with-budget (:tokens 1000000000 :cost 1000) {})"))

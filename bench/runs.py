@@ -22,7 +22,7 @@ from weft.engine.limits import EngineLimits
 from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.gc_tuning import rarer_collector
+from weft.gc_tuning import tune_collector
 from weft.testing.in_memory_effects import InMemoryEffects
 
 WIDTH = 100
@@ -45,7 +45,7 @@ class NullModel(InMemoryEffects):
         self.asked = 0
         self._seconds = latency_seconds
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         self.asked += 1
         if self._seconds:
             await asyncio.sleep(self._seconds)
@@ -140,7 +140,7 @@ def workload(size: int) -> None:
 def collecting_rarely() -> Iterator[None]:
     """Collect garbage as rarely as the commands do."""
     thresholds, was_frozen = gc.get_threshold(), gc.get_freeze_count()
-    rarer_collector()
+    tune_collector()
     try:
         yield
     finally:

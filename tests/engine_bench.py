@@ -80,7 +80,7 @@ async def fail(work: Work) -> None:
 class Stubborn:
     """An executor that does not heed its cancellation, until it is released."""
 
-    let_go_seconds = 0.05
+    cancel_grace_seconds = 0.05
 
     def __init__(self) -> None:
         self.began = asyncio.Event()

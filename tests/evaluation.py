@@ -36,7 +36,7 @@ class MemoryOnly:
         self.messages: list[str] = []
 
     async def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
         self.began.append(step.key)
         word, _, turns = (query.query or "").partition(" ")
@@ -53,14 +53,14 @@ class MemoryOnly:
         self.ended.append(step.key)
         return {"key": step.key, "word": word}
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         usage = {"input_tokens": 60, "output_tokens": 40, "cost": 0.5}
         return TaskResult(content=call.prompt, status="COMPLETE", notes={"usage": usage})
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         return ScriptOutcome(stdout="", stderr="", exit_code=0)
 
-    async def call_tool(self, step: Step, call: ToolCall, purse: BudgetAccount = UNLIMITED) -> Any:
+    async def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Any:
         return list(call.positional)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from weft.ids import TaskId
 from weft.store.protocol import EVERYONE, EventFilter, TaskFilter, TaskStore
 from weft.tasks.events import Event, EventType
-from weft.tasks.flow import Flow, makers, reachable
+from weft.tasks.flow import Flow, find_step_owners, reachable
 from weft.tasks.questions import is_open_question
 from weft.tasks.record import Status, Task
 from weft.tasks.steps import is_step
@@ -70,7 +70,7 @@ async def check_over(store: TaskStore, root_id: TaskId) -> None:
 
 def open_step_problems(flow: Flow) -> Iterator[str]:
     """The steps that are open although the run that made them has ended."""
-    for step_id, maker in makers(flow).items():
+    for step_id, maker in find_step_owners(flow).items():
         step, run = flow[step_id], None if maker is None else flow[maker]
         if run is not None and run.status.is_terminal and not step.status.is_terminal:
             yield f"{_label(step)} is {step.status} below {_label(run)}, which is {run.status}"

@@ -45,7 +45,7 @@ class Told(InMemoryEffects):
         super().__init__(lambda call: call.prompt)
         self._stage = stage
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         prompt, stage = call.prompt, self._stage
         stage.runs.asked[prompt] += 1
         stage.asked[prompt].set()

@@ -26,10 +26,10 @@ WRITES = frozenset(
         "operate",
         "advance",
         "write_steps",
-        "keep_params",
+        "update_params",
         "report",
         "finish",
-        "give_back",
+        "release",
         "run_flow",
         "end_flow",
     }

@@ -67,9 +67,9 @@ class World(LocalEffects):
             on_event=self.events.append,
         )
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
-        return await super().call_model(step, call, purse)
+        return await super().call_model(step, call, account)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         self.steps.append(step)

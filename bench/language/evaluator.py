@@ -32,7 +32,7 @@ class SlowMemory(InMemoryEffects):
     """Effects that answer questions to memory after a while."""
 
     async def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
         await asyncio.sleep(LATENCY_SECONDS)
         return {"key": step.key}

@@ -43,7 +43,7 @@ _point, _, _count = os.environ.get("WEFT_FAULT", "").partition(":")
 _reached: Counter[str] = Counter()
 
 
-def reach(point: str) -> None:
+def hit(point: str) -> None:
     """Mark a fault point; kills the process if `WEFT_FAULT` names this point and this visit."""
     if point != _point:
         return

@@ -13,7 +13,7 @@ GC_THRESHOLD = 10_000
 reached within twenty steps of a run."""
 
 
-def rarer_collector() -> None:
+def tune_collector() -> None:
     """Exclude existing objects from collections and collect less often; for processes that weft owns."""
     if not gc.get_freeze_count():
         gc.freeze()
@@ -21,7 +21,7 @@ def rarer_collector() -> None:
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Disable the collector inside the block, then restore its earlier state."""
     was_on = gc.isenabled()
     gc.disable()

@@ -185,7 +185,7 @@ async def test_a_request_sees_what_all_before_it_in_its_group_did(store: TaskSto
         store.end_flow(root),
         store.finish(a.claim, DONE),
         claim(store, flow),
-        store.give_back(c.claim, now=NOON),
+        store.release(c.claim, now=NOON),
         claim(store, flow, worker="w2"),
         store.recover(dead=["w2"]),
         store.finish(c.claim, DONE),
@@ -232,7 +232,7 @@ async def test_a_task_that_was_given_back_needs_a_free_slot_of_its_method(store:
     slow = [{"name": f"s{number}", "schemas": {"method": "slow"}} for number in range(5)]
     flow = await submit(store, "root", *slow)
     for claimed in (await claim(store, flow, slots=4)).claimed:
-        await store.give_back(claimed.claim, now=NOON)
+        await store.release(claimed.claim, now=NOON)
 
     assert names(await claim(store, flow, free={"slow": 0})) == ["root"]
     assert names(await claim(store, flow, free={"slow": 2})) == ["s0", "s1"]
@@ -256,13 +256,13 @@ async def test_a_task_of_an_unknown_method_is_left_to_another_worker_that_lives(
     mine = await claim(store, flow, methods={"x"})
     again = await claim(store, flow, methods={"x"})
     (theirs,) = (await claim(store, flow, worker="w-b", methods={"y"})).claimed
-    await store.give_back(theirs.claim, now=NOON)
+    await store.release(theirs.claim, now=NOON)
     given_back = await claim(store, flow, methods={"x"})
 
-    assert (names(mine), mine.left_to_others) == (["x"], frozenset("y"))
-    assert (names(again), again.left_to_others) == ([], frozenset("y"))
+    assert (names(mine), mine.unknown_methods) == (["x"], frozenset("y"))
+    assert (names(again), again.unknown_methods) == ([], frozenset("y"))
     assert theirs.task.name == "y"
-    assert (names(given_back), given_back.left_to_others) == ([], frozenset("y"))
+    assert (names(given_back), given_back.unknown_methods) == ([], frozenset("y"))
 
 
 @pytest.mark.parametrize("is_given_back", [False, True])
@@ -272,15 +272,15 @@ async def test_a_task_whose_method_no_worker_knows_is_left_to_nobody(
     flow = await submit(store, {"name": "y", "schemas": {"method": "y"}})
     if is_given_back:
         (first,) = (await claim(store, flow)).claimed
-        await store.give_back(first.claim, now=NOON)
+        await store.release(first.claim, now=NOON)
     await store.add_worker("w-b", lease_seconds=9, methods={"y", "z"})
 
     beside_one_that_knows = await claim(store, flow, methods={"x"})
     await store.add_worker("w-b", lease_seconds=9, methods={"z"})
     beside_one_that_does_not = await claim(store, flow, methods={"x"})
 
-    assert (names(beside_one_that_knows), beside_one_that_knows.left_to_others) == ([], frozenset("y"))
-    assert (names(beside_one_that_does_not), beside_one_that_does_not.left_to_others) == (["y"], frozenset())
+    assert (names(beside_one_that_knows), beside_one_that_knows.unknown_methods) == ([], frozenset("y"))
+    assert (names(beside_one_that_does_not), beside_one_that_does_not.unknown_methods) == (["y"], frozenset())
 
 
 @pytest.mark.parametrize("is_given_back", [False, True])
@@ -290,14 +290,14 @@ async def test_a_task_of_an_unknown_method_is_claimed_by_who_is_alone(
     flow = await submit(store, {"name": "y", "schemas": {"method": "y"}})
     if is_given_back:
         (first,) = (await claim(store, flow)).claimed
-        await store.give_back(first.claim, now=NOON)
+        await store.release(first.claim, now=NOON)
     await store.add_worker("w-b", lease_seconds=1)
 
     beside_another = await claim(store, flow, methods={"x"}, now=NOON + SECOND)
     after_it_died = await claim(store, flow, methods={"x"}, now=NOON + 2 * SECOND)
 
     assert names(beside_another) == []
-    assert (names(after_it_died), after_it_died.left_to_others) == (["y"], frozenset())
+    assert (names(after_it_died), after_it_died.unknown_methods) == (["y"], frozenset())
 
 
 async def test_several_flows_share_the_slots_in_one_order_of_priority_and_age(store: TaskStore) -> None:
@@ -374,8 +374,8 @@ async def test_a_task_that_was_given_back_is_claimed_again_before_others(store: 
     flow = await submit(store, {"name": "root", "priority": 3}, {"name": "a", "priority": 0})
     _, root = (await claim(store, flow)).claimed
 
-    assert await store.give_back(root.claim, now=NOON)
-    assert not await store.give_back(root.claim, now=NOON)
+    assert await store.release(root.claim, now=NOON)
+    assert not await store.release(root.claim, now=NOON)
     assert not await end(store, root)
     (again,) = (await claim(store, flow)).claimed
 
@@ -685,7 +685,7 @@ async def test_failures_and_losses_are_counted_apart(store: TaskStore) -> None:
     assert await store.remove_worker("w-a", now=NOON) == 1  # it left in good order
     await store.add_worker("w-a", lease_seconds=9)
     fifth = await claim(store, flow)
-    assert await store.give_back(fifth.claimed[0].claim, now=NOON)
+    assert await store.release(fifth.claimed[0].claim, now=NOON)
     sixth = await claim(store, flow)
     await retry_after(sixth, "two")
     seventh = await claim(store, flow)

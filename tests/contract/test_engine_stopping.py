@@ -239,7 +239,7 @@ async def test_an_executor_that_cannot_say_when_it_lets_go_does_not_hold_up_stop
             return {}
 
     bench.executors.register(Odd())
-    Odd.let_go_seconds = seconds  # type: ignore[attr-defined]
+    Odd.cancel_grace_seconds = seconds  # type: ignore[attr-defined]
     flow = await bench.submit(task("a", "odd"), task("b", "odd"))
     engine = await bench.engine()
     async with asyncio.timeout(20):

@@ -84,7 +84,7 @@ async def test_the_steps_of_a_task_end_in_the_transaction_that_ends_it(
 async def test_the_steps_of_a_task_stay_open_when_it_is_released_or_lost(store: TaskStore) -> None:
     flow, claims = await claimed_run(store, {"name": "all"})
     [step] = (await write_steps(store, claims["all"], "1")).values()
-    await store.give_back(claims["all"], now=NOON)
+    await store.release(claims["all"], now=NOON)
     await store.recover(dead=["w"])
 
     assert (await store.get(step.id, owner=EVERYONE)).status is Status.IN_PROGRESS

@@ -35,7 +35,7 @@ class Moody(InMemoryEffects):
         self._runs = runs
         self._mortal = mortal
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         prompt = call.prompt
         self._runs.asked[prompt] += 1
         if prompt.startswith("soon"):
@@ -182,7 +182,7 @@ async def test_what_is_under_way_when_a_process_stops_is_not_called_off(runs: Ru
 
     class Waiting(InMemoryEffects):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             begun.append(call.prompt)
             if len(begun) == 2:
@@ -214,7 +214,7 @@ async def test_a_branch_that_was_called_off_when_the_run_failed_is_performed_aga
 
     class Once(InMemoryEffects):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if is_down and call.prompt == "A":
                 await asyncio.Event().wait()
@@ -310,7 +310,7 @@ async def test_a_step_is_never_stored_without_what_is_around_it(runs: RunsBench)
 
     class Dying(InMemoryEffects):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "late" and not mortal.is_dead:
                 await asyncio.sleep(0.04)

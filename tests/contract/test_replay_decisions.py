@@ -101,12 +101,12 @@ async def test_a_failure_that_is_stored_while_others_are_stopped_counts_in_every
 
     class Failing(Told):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "A fails behind b":
                 await stage.stored["!b"].wait()
                 is_failing.set()
-            return await super().call_model(step, call, purse)
+            return await super().call_model(step, call, account)
 
     stage.mortal = Acting(runs.store, hold, is_after=True)
     runs.effects = lambda: Failing(stage)
@@ -237,11 +237,11 @@ async def test_calls_that_are_passed_over_count(runs: RunsBench) -> None:
 
     class Dying(Told):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "middle" and not stage.life:
                 stage.mortal.die()
-            return await super().call_model(step, call, purse)
+            return await super().call_model(step, call, account)
 
     runs.effects = lambda: Dying(stage)
     others = '(parallel (ask "a fails behind x3") (list (ask "x1") (ask "x2") (ask "x3")))'
@@ -263,13 +263,13 @@ async def test_a_composite_that_somebody_cancels_takes_one_way(runs: RunsBench) 
 
     class Cancelling(Told):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "second":
                 await stage.stored["two"].wait()
                 found = [one.task for one in await runs.store.steps_of(root_id) if one.task.name == "two"]
                 await runs.app().cancel(found[0].id, reason="enough")
-            return await super().call_model(step, call, purse)
+            return await super().call_model(step, call, account)
 
     runs.effects = lambda: Cancelling(stage)
     two = '(template two () (begin (ask "first") (try (ask "second") (catch e "none")) 7))'
@@ -337,11 +337,11 @@ async def test_the_event_loop_gets_its_turns_while_failures_are_told_again(
             return result
 
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "end" and stage.life:
                 counted.append(turns)
-            return await super().call_model(step, call, purse)
+            return await super().call_model(step, call, account)
 
     runs.effects = lambda: Counting(stage)
 

@@ -43,7 +43,7 @@ class Hanging(InMemoryEffects):
         self.is_asked = asyncio.Event()
         self.is_stubborn = False
 
-    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+    async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
         self._runs.asked[call.prompt] += 1
         while call.prompt in ("slow", "slower") and not self.may_answer.is_set():
             self.is_asked.set()
@@ -123,7 +123,7 @@ async def test_a_run_that_timed_out_is_told_so_and_can_be_resumed(runs: RunsBenc
     effects.may_answer.set()
     resumed = await runs.go_on(flow.root.id)
 
-    assert (outcome.status, outcome.is_halted) == (Status.FAILED, False)
+    assert (outcome.status, outcome.is_step_cancelled) == (Status.FAILED, False)
     assert error_of(outcome) == "timed out after 0.5 s"
     assert resumed.status is Status.COMPLETED
     assert runs.asked["first"] == runs.asked["inside"] == 1

@@ -39,7 +39,7 @@ def runs(store: TaskStore, monkeypatch: pytest.MonkeyPatch) -> RunsBench:
 class Endless(InMemoryEffects):
     """Never answers."""
 
-    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+    async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
         await asyncio.Event().wait()
 
 

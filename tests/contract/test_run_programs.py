@@ -65,7 +65,7 @@ class Editing(InMemoryEffects):
         self.now = self.most = 0
         self.records: list[Any] = []
 
-    async def call_model(self, step: Step, call: ModelCall, purse: Any = None) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: Any = None) -> TaskResult:
         self.records.append(step.record)
         self.now += 1
         self.most = max(self.most, self.now)

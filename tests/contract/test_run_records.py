@@ -24,7 +24,7 @@ from weft.tasks.operations.lifecycle import CannotDelete
 from weft.tasks.program_params import in_folder
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.states import FrozenTask
-from weft.tasks.steps import is_step, place_of, step_fields
+from weft.tasks.steps import is_step, program_position, step_fields
 from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
@@ -228,7 +228,7 @@ async def test_a_run_that_was_read_from_an_export_can_be_forked(
 ) -> None:
     run = await runs.run(NESTED, day="Monday")
     await elsewhere.app().submit(await export_of(runs, run.root_id))
-    last = max(steps_in(await elsewhere.flow(run.root_id)), key=place_of)
+    last = max(steps_in(await elsewhere.flow(run.root_id)), key=program_position)
     fork = await elsewhere.app().fork(run.root_id, last.id, {"day": "Tuesday"}, reuse=False)
     outcome = await elsewhere.go_on(fork.root.id)
 
@@ -277,7 +277,7 @@ async def test_an_export_without_digests_that_are_known_is_read_and_nothing_of_i
         else:
             mark["digests"] = {"version": 1, "asked": 7}
     await elsewhere.app().submit(document)
-    last = max(steps_in(await elsewhere.flow(run.root_id)), key=place_of)
+    last = max(steps_in(await elsewhere.flow(run.root_id)), key=program_position)
     fork = await elsewhere.app().fork(run.root_id, last.id)
     await elsewhere.go_on(fork.root.id)
 
@@ -396,7 +396,7 @@ class Hanging(InMemoryEffects):
         self.is_asked = asyncio.Event()
         self.is_stopped = False
 
-    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+    async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
         if call.prompt == "slow":
             self.is_asked.set()
             try:

@@ -74,10 +74,10 @@ async def test_a_run_that_another_process_evaluates_cannot_be_changed(runs: Runs
     asked, told = asyncio.Event(), asyncio.Event()
 
     class Waiting(LocalEffects):
-        async def call_model_kept(self, *arguments: Any) -> TaskResult:
+        async def call_model_journaled(self, *arguments: Any) -> TaskResult:
             asked.set()
             await told.wait()
-            return await super().call_model_kept(*arguments)
+            return await super().call_model_journaled(*arguments)
 
     runs.effects = lambda: Waiting(models=models(lambda payload: "x"))
     other = asyncio.create_task(runs.go_on(root_id))

@@ -186,4 +186,4 @@ async def test_a_process_that_serves_the_store_wakes_a_run_whose_time_limit_is_r
 
     root = (await runs.flow(resting.root_id)).root
     assert (root.status, (root.result or {}).get("content")) == (Status.COMPLETED, "nobody")
-    assert await runs.store.overdue_rests(now=clock.now() + HOUR, limit=10) == []
+    assert await runs.store.overdue_suspensions(now=clock.now() + HOUR, limit=10) == []

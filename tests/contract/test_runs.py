@@ -51,7 +51,7 @@ class Racing(InMemoryEffects):
         self._late = late
         self._mortal = mortal
 
-    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+    async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
         if call.prompt == self._late:
             await asyncio.sleep(0.05)
         if call.prompt == "end":
@@ -157,7 +157,7 @@ async def test_a_failure_stops_concurrent_steps_and_all_of_them_are_tried_again(
     all_begun = asyncio.Event()
 
     class Effects(InMemoryEffects):
-        async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+        async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
             begun.append(call.prompt)
             if len(begun) == 3:
                 all_begun.set()
@@ -188,7 +188,7 @@ async def test_a_step_that_ran_out_of_time_does_so_again_when_the_program_went_o
     is_slow = True
 
     class Effects(InMemoryEffects):
-        async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+        async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
             if is_slow and call.prompt == "slow":
                 await asyncio.Event().wait()
             if is_slow and call.prompt == "last":

@@ -24,7 +24,7 @@ from weft.tasks.operations import SubmitFlow
         ("flow_state", "delayed_tasks (task_tree_id=? AND ready_at>?)"),
         ("end_flow", "tasks_in_progress (task_tree_id=?)"),
         ("tasks_of_worker", "tasks_in_progress"),
-        ("give_back_all", "tasks_in_progress"),
+        ("release_all", "tasks_in_progress"),
         ("dead_workers", "tasks_in_progress"),
     ],
 )

@@ -109,9 +109,9 @@ async def test_params_are_kept_only_while_the_attempt_holds(store: TaskStore) ->
     run = Run(claim.task_id, claim.attempt, claim.task_tree_id, claim.user_id)
     late = Run(claim.task_id, claim.attempt + 1, claim.task_tree_id, claim.user_id)
 
-    assert await store.keep_params(run, {"a": 1}, now=NOON)
-    assert not await store.keep_params(late, {"a": 2}, now=NOON)
+    assert await store.update_params(run, {"a": 1}, now=NOON)
+    assert not await store.update_params(late, {"a": 2}, now=NOON)
     assert (await store.get(claim.task_id, owner=EVERYONE)).params == {"a": 1}
     await store.finish(claim, Completed(NOON, {}))
-    assert not await store.keep_params(run, {"a": 3}, now=NOON)
+    assert not await store.update_params(run, {"a": 3}, now=NOON)
     assert (await store.get(claim.task_id, owner=EVERYONE)).params == {"a": 1}

@@ -48,7 +48,7 @@ class Interrupted(InMemoryEffects):
         self._number = number
         self._outage = outage
 
-    async def call_model(self, step: Any, call: Any, purse: Any = None) -> Any:
+    async def call_model(self, step: Any, call: Any, account: Any = None) -> Any:
         response = await super().call_model(step, call)
         if self._runs.asked.total() == self._number:
             await self._outage()

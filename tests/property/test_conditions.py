@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from weft.language.ast import Literal
-from weft.language.cel import ConditionError, expression_text, read_condition
+from weft.language.cel import ConditionError, expression_text, parse_condition
 from weft.language.diagnostics import InvalidProgram
 from weft.language.source import NOWHERE
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
-with deep_stack():
+with raise_recursion_limit():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""
 
 ERROR = "an error"
@@ -135,7 +135,7 @@ def leaves(kind: str) -> st.SearchStrategy[Pair]:
 
 def ours(text: str, bound: dict[str, Any]) -> Any:
     try:
-        return read_condition(text, NOWHERE).evaluate(bound.__getitem__)
+        return parse_condition(text, NOWHERE).evaluate(bound.__getitem__)
     except (ConditionError, InvalidProgram):
         return ERROR
 
@@ -232,4 +232,4 @@ pieces = st.sampled_from([*"()[]{}.,:?!<>=&|+-*/%\"'\\ \n`@#$1a\ud800", *WORDS.s
 @settings(deadline=None, max_examples=examples(500))
 def test_any_text_is_a_condition_or_is_refused(text: str, bound: dict[str, Any]) -> None:
     with contextlib.suppress(InvalidProgram, ConditionError):
-        read_condition(text, NOWHERE).evaluate(bound.__getitem__)
+        parse_condition(text, NOWHERE).evaluate(bound.__getitem__)

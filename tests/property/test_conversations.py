@@ -13,10 +13,10 @@ from weft.evaluator.results import TaskResult
 from weft.language.ast import Node, Program
 from weft.language.sexp import read_program
 from weft.language.source import Source
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.testing.in_memory_effects import InMemoryEffects
 
-with deep_stack():
+with raise_recursion_limit():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""
 
 Talk = Any
@@ -37,7 +37,7 @@ SAY = '(deftask say (what) :instructions "{{what}}" :history (:use true))'
 class Numbered(InMemoryEffects):
     """Answers after as many turns of the loop as the prompt ends with."""
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
         for _ in range(int(call.prompt.rpartition("-")[2])):
             await asyncio.sleep(0)

@@ -167,7 +167,7 @@ def outcome(program: Program, said: list[Any]) -> tuple[str, list[Any]]:
     """What the program gives or how it fails, and what it asked for; answers follow the key of the step."""
 
     class ByKey(InMemoryEffects):
-        async def call_model(self, step: Any, call: Any, purse: Any = None) -> TaskResult:
+        async def call_model(self, step: Any, call: Any, account: Any = None) -> TaskResult:
             self.steps.append(step)
             answer = said[sum(map(ord, step.key)) % len(said)]
             return answer if isinstance(answer, TaskResult) else TaskResult(answer, "COMPLETE")

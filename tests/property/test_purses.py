@@ -28,12 +28,12 @@ CALLS = st.lists(
 
 async def spend(scopes: list[Scope], call: Any) -> None:
     name, (tokens, used), (cents, spent), turns, end, is_inner = call
-    purse = ScopeAccount(scopes[is_inner], name)
+    account = ScopeAccount(scopes[is_inner], name)
     for _ in range(turns):
         await asyncio.sleep(0)
-    before = purse.left()
+    before = account.left()
     try:
-        reservation = purse.reserve(tokens, cents / 100)
+        reservation = account.reserve(tokens, cents / 100)
     except BudgetExceeded:
         assert tokens > before.tokens or cents / 100 > before.cost
         return

@@ -56,7 +56,7 @@ class Model(InMemoryEffects):
         super().__init__()
         self._life = life
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         life = self._life
         name, mood = (*call.prompt.split(), "q")[:2]
         life.asked.append((step.key, call.prompt))

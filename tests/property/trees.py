@@ -58,9 +58,9 @@ from weft.language.task_fields import (
     OutputFormat,
     Parameter,
 )
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
-with deep_stack():
+with raise_recursion_limit():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""
 
 Nodes = st.SearchStrategy[Any]

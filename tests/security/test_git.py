@@ -9,7 +9,7 @@ import pytest
 
 from tests.command_line import weft
 from weft.integrations.aider.changes import GitSnapshot
-from weft.memory.files.git import commit_times, git_environment, without_own_programs
+from weft.memory.files.git import commit_times, disable_repository_commands, git_environment
 from weft.memory.files.ignore import tracked_though_ignored
 
 PROGRAMS = (
@@ -124,7 +124,7 @@ def test_programs_of_the_repository_are_off_and_those_of_the_user_stay(
     own.write_text('[filter "mine"]\n\tclean = cat\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(own))
 
-    off = dict(without_own_programs(hostile))
+    off = dict(disable_repository_commands(hostile))
 
     assert off["filter.trap.clean"] == off["filter.trap.process"] == ""
     assert off["commit.gpgSign"] == "false"
@@ -176,11 +176,11 @@ def test_a_submodule_that_is_a_link_to_its_repository_ends_the_search(with_submo
     shutil.rmtree(with_submodule / "sub")
     (with_submodule / "sub").symlink_to(".")
 
-    assert without_own_programs(with_submodule) == []
+    assert disable_repository_commands(with_submodule) == []
 
 
 def test_comparisons_by_aider_start_nothing(hostile: Path) -> None:
-    environment = git_environment(without_own_programs(hostile))
+    environment = git_environment(disable_repository_commands(hostile))
     (hostile / "a.py").write_text("def answer(): return 43\n")
 
     done = subprocess.run(

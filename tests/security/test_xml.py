@@ -15,14 +15,14 @@ from tests.shared_files import shared
 from weft.language.ast import Atomic, Literal
 from weft.language.diagnostics import InvalidProgram, LanguageProblem
 from weft.language.source import Source
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.language.xml import read_xml
 from weft.language.xml.elements import MAX_ATTRIBUTES, MAX_ELEMENT_DEPTH
 from weft.limits import MAX_PROGRAM_CHARACTERS
 
 LIMIT_SECONDS = 0.1
 
-with deep_stack():
+with raise_recursion_limit():
     pass  # the limit stays raised: Hypothesis complains about a test that raises it
 
 D = "<description>d</description>"

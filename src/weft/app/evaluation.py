@@ -20,8 +20,8 @@ from weft.language.ast import Define, Node, Program
 from weft.language.builder.tasks import HasTemplate
 from weft.language.builder.tasks import program as build_program
 from weft.language.builtins import TASK_LIBRARY
-from weft.language.diagnostics import refuse
-from weft.language.file_paths import certain_files
+from weft.language.diagnostics import invalid_program
+from weft.language.file_paths import find_required_files
 from weft.language.library import TaskLibrary
 from weft.language.reading import read_text
 from weft.language.source import NOWHERE
@@ -95,7 +95,7 @@ async def evaluate_async(
     if effects is None:
         effects = own = _local_effects(model, tools)
     elif model is not None or tools is not None:
-        raise refuse(
+        raise invalid_program(
             NOWHERE,
             "bad-value",
             "give either `effects` or `model` and `tools`: effects have their own models and tools",
@@ -108,7 +108,7 @@ async def evaluate_async(
             _require_models(forms, evaluator.library, model)
         if isinstance(effects, LocalEffects):
             library_forms = [one.template for one in evaluator.library]
-            await effects.require_files(certain_files(forms.forms, library_forms, bindings))
+            await effects.require_files(find_required_files(forms.forms, library_forms, bindings))
         return await evaluator.evaluate(forms, bindings)
     finally:
         if own is not None:
@@ -167,7 +167,7 @@ def read(program: AnyProgram) -> Program:
     if isinstance(program, Sequence) and not isinstance(program, bytes | bytearray | memoryview):
         return build_program(*program)
     kind = f"a Python {type(program).__name__}"
-    raise refuse(
+    raise invalid_program(
         NOWHERE, "bad-value", f"a program is source text, a file, a node or a list of forms, not {kind}"
     )
 

@@ -22,7 +22,7 @@ from weft.language.ast import Define, Program, Template
 from weft.language.library import TaskLibrary
 from weft.runs.errors import NoRun
 from weft.runs.files import find_files, library_path, schema_file_text
-from weft.runs.inputs import require_use
+from weft.runs.inputs import reject_unused_inputs
 from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import (
     NoProgram,
@@ -31,11 +31,11 @@ from weft.runs.program import (
     as_params,
     file_text,
     main_of,
-    printed,
-    printed_library,
+    print_library,
+    print_text,
     program_of,
 )
-from weft.runs.template_tasks import is_run, require_given
+from weft.runs.template_tasks import check_arguments, is_run
 from weft.runs.templates import call_program, find_template, with_templates
 from weft.store.protocol import EventFilter
 from weft.tasks.events import EventType
@@ -263,7 +263,7 @@ async def named_program(
     Raises UnknownTemplate, or InvalidTasks if the arguments do not fit.
     """
     template = await find_template(app.store, name, user_id=app.owner.user_id)
-    require_given(template, inputs)
+    check_arguments(template, inputs)
     program = await call_program(app.store, template, inputs)
     return msgspec.structs.replace(program, model=model, is_reusing=reuse, limits=limits or {})
 
@@ -281,7 +281,7 @@ def stored_program(
     """Return a self-contained copy of a program, with libraries and schemas; raise InvalidProgram."""
     texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
     if library is not None and len(library):
-        texts.append(printed_library(library))
+        texts.append(print_library(library))
     stored = StoredProgram(
         _main_text(program),
         libraries=tuple(texts),
@@ -305,7 +305,7 @@ def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings
     known = project_names(settings, program.schema_text)
     main, bound = main_of(program, inputs)
     require_valid(main, definitions, known, bound)
-    require_use(program, inputs)
+    reject_unused_inputs(program, inputs)
 
 
 def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
@@ -341,4 +341,4 @@ def _main_text(program: "AnyProgram | StoredText") -> StoredText:
     if isinstance(program, Path):
         return file_text(program)
     built: Program = read(program)
-    return printed(built)
+    return print_text(built)

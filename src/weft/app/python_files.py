@@ -12,7 +12,7 @@ from weft.language.ast import FunctionCall, Program, Template, Variable
 from weft.language.builder.tasks import HasTemplate
 from weft.language.builder.tasks import program as build_program
 from weft.language.source import NOWHERE
-from weft.runs.program import StoredText, printed
+from weft.runs.program import StoredText, print_text
 
 SUFFIX = ".py"
 NAMES = ("program", "main")
@@ -51,7 +51,7 @@ def load_python_program(name: str, inputs: Mapping[str, Any]) -> StoredText:
         forms = read(value).forms
     own = {form.name for form in forms if isinstance(form, Template)}
     library = [template for known, template in templates.items() if known not in own]
-    return printed(Program((*build_program(*library).forms, *forms)), path)
+    return print_text(Program((*build_program(*library).forms, *forms)), path)
 
 
 def _run_file(path: Path) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from weft.app.app import App
 from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.secrets.references import register_named
-from weft.secrets.registry import is_any, redact_json
-from weft.tasks.operations import Answered, AnswerQuestion, WakeTasks
+from weft.secrets.registry import has_secrets, redact_json
+from weft.tasks.operations import Answered, AnswerQuestion, ResumeSuspended
 from weft.tasks.questions import is_question, open_questions, question_text
 from weft.tasks.record import Task
 
@@ -71,7 +71,7 @@ async def answer(app: App, task_id: TaskId, text: str) -> Answered:
     # This process may not have run the task, so register its secrets before redacting the answer.
     for task in await app.flow_of(task_id):
         register_named(task.inputs)
-    text = redact_json(text) if is_any() else text
+    text = redact_json(text) if has_secrets() else text
     operation = AnswerQuestion(task_id=task_id, answer=text, now=app.now())
     return await app.store.operate(operation, owner=app.owner)
 
@@ -82,4 +82,4 @@ async def resume_suspended(app: App, task_id: TaskId, *, only_overdue: bool = Fa
     With `only_overdue`, resume only tasks with an expired time limit.
     """
     overdue_at = app.now() if only_overdue else None
-    await app.store.operate(WakeTasks(task_id, overdue_at), owner=app.owner)
+    await app.store.operate(ResumeSuspended(task_id, overdue_at), owner=app.owner)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from weft.app.app import App
 from weft.config.settings import Settings
-from weft.effects.checks import library_of, project_verdict
+from weft.effects.checks import check_project_program, library_of
 from weft.errors import RequestError
 from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
 from weft.language.ast import Program, Template
@@ -132,7 +132,7 @@ def _problems(
             continue
         (template,) = (form for form in stored_text(one).read().forms if isinstance(form, Template))
         (others if new.isdisjoint(one.facts.names) else users).append(template)
-    return project_verdict(Program((*templates, *users)), library_of(others), settings).problems
+    return check_project_program(Program((*templates, *users)), library_of(others), settings).problems
 
 
 def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:

@@ -74,7 +74,7 @@ def _checked(
 ) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
     """Return the problems of all programs, which can use each other's templates, and their inputs by file."""
     from weft.config.settings import load_settings
-    from weft.effects.checks import project_verdict
+    from weft.effects.checks import check_project_program
     from weft.language.library import TaskLibrary, definition_of
     from weft.runs.files import schema_file_text, templates_of
 
@@ -92,7 +92,7 @@ def _checked(
         own = {name for name, (owner, _) in owners.items() if owner is one}
         others = {name: known for name, (_, known) in owners.items() if name not in own}
         library.tasks = {name: known for name, known in registered.items() if name not in own} | others
-        verdict = project_verdict(
+        verdict = check_project_program(
             one.program, library, settings, schemas=schema_file_text, mentioned=mentioned
         )
         found += verdict.problems

@@ -26,7 +26,7 @@ from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.evaluator import Evaluator
 from weft.language.ast import Define, Program
-from weft.language.file_paths import certain_files
+from weft.language.file_paths import find_required_files
 from weft.runs.files import library_path, load_definitions
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Evaluation:
             ask_person=person_to_ask(),
             fetch=fetch_model,
             on_indexing=self._indexing.show,
-            is_from_here=True,
+            resolves_from_cwd=True,
         )
         self.evaluator = Evaluator(self.effects, limits=options.limits())
         self._functions: list[Define] = []
@@ -171,7 +171,7 @@ class Evaluation:
     async def require_files(self, program: Program, bindings: Mapping[str, Any]) -> None:
         """Raise TaskFailed if a file that the program is certain to read does not exist."""
         definitions = [*(one.template for one in self.evaluator.library), *self._functions]
-        await self.effects.require_files(certain_files(program.forms, definitions, bindings))
+        await self.effects.require_files(find_required_files(program.forms, definitions, bindings))
 
     async def load(self) -> None:
         libraries = [library_path(library) for library in self._options.libraries]

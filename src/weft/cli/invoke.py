@@ -138,7 +138,7 @@ def with_app(
     """
     # Imported here: keeps `weft --help` fast.
     from weft.app.app import App
-    from weft.gc_tuning import rarer_collector
+    from weft.gc_tuning import tune_collector
 
     async def run() -> T:
         asyncio.get_running_loop().set_exception_handler(_ignore_cancelled_connections)
@@ -150,7 +150,7 @@ def with_app(
             executors=executors,
             new_effects=new_effects,
         )
-        rarer_collector()
+        tune_collector()
         async with app:
             return await act(app)
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from weft.config.sections import ModelsSettings, ToolsSettings
 from weft.effects.tools import ToolNames
 from weft.language.ast import Define, Node, Program, Template
-from weft.language.check import Verdict, verdict_on
+from weft.language.check import CheckResult, analyze_program
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.schemas import ReadSchema
@@ -56,24 +56,26 @@ def _registered_tools() -> frozenset[str]:
     return frozenset() if functions is None else functions.registered.names()
 
 
-def project_verdict(
+def check_project_program(
     program: Program,
     library: TaskLibrary,
     settings: NamesTools,
     *,
     schemas: ReadSchema | None = None,
     mentioned: frozenset[str] = frozenset(),
-) -> Verdict:
+) -> CheckResult:
     """Check a program with a library, and with the tools and models of the settings.
 
-    See `verdict_on` for `schemas` and `mentioned`.
+    See `analyze_program` for `schemas` and `mentioned`.
     """
     return _verdict(program, library, project_names(settings, schemas), mentioned)
 
 
-def _verdict(program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str]) -> Verdict:
+def _verdict(
+    program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str]
+) -> CheckResult:
     """Check a program. All commands use this function, so that they accept the same programs."""
-    return verdict_on(
+    return analyze_program(
         program,
         library,
         tools=known.tools,

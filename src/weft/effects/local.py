@@ -37,11 +37,19 @@ from weft.evaluator.effects import (
 )
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.tools import AskHere, AskPerson, KeepQuestion, Pure, ToolContext, ToolFailed, Tools
-from weft.language.file_paths import CertainFile
+from weft.evaluator.tools import (
+    AskAtTerminal,
+    AskPerson,
+    Pure,
+    RecordQuestion,
+    ToolContext,
+    ToolFailed,
+    Tools,
+)
+from weft.language.file_paths import RequiredFile
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_SHOWN_CHARACTERS
-from weft.llm.context_window import context_room
+from weft.llm.context_window import measure_context_window
 from weft.llm.errors import ModelError, model_failure
 from weft.llm.events import ModelEvent, OnEvent, RedactedEvents, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
@@ -80,8 +88,8 @@ class LocalEffects:
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
-        ask_person: AskHere | None = None,
-        asks_elsewhere: bool = True,
+        ask_person: AskAtTerminal | None = None,
+        stores_questions: bool = True,
         clock: Clock | None = None,
         fetch: "Fetch | None" = None,
         memory: "Memory | None" = None,
@@ -90,18 +98,18 @@ class LocalEffects:
         memory_db: str | None = None,
         on_indexing: "OnIndexing | None" = None,
         folder: Path | str | None = None,
-        is_from_here: bool = False,
+        resolves_from_cwd: bool = False,
     ) -> None:
         """Initialize; `ask_person` asks the person at the terminal.
 
-        Without `asks_elsewhere`, questions are never stored to be answered later. `fetch` downloads a
+        Without `stores_questions`, questions are never stored to be answered later. `fetch` downloads a
         missing embedded model; without it, a missing model is an error.
 
         `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;
         `on_indexing` receives the progress of indexing, in a thread.
 
         `folder` is the project folder, in which scripts run, by default the current folder. With
-        `is_from_here`, relative paths of files are resolved against the current folder first.
+        `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
         """
         self._resources = ProjectResources(
             models=models,
@@ -118,7 +126,7 @@ class LocalEffects:
             memory_db=memory_db,
             on_indexing=on_indexing,
             folder=folder,
-            is_from_here=is_from_here,
+            resolves_from_cwd=resolves_from_cwd,
         )
         resources = self._resources
         self._folder = None if folder is None else str(folder)
@@ -131,13 +139,13 @@ class LocalEffects:
         self._on_event = on_event
         self._is_streaming = is_streaming
         self._ask_here = ask_person
-        self._asks_elsewhere = asks_elsewhere
+        self._asks_elsewhere = stores_questions
         self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = UsageLedger()
         """Tokens and cost of all model requests."""
 
-    def ask_through(self, keep: KeepQuestion) -> None:
+    def ask_through(self, keep: RecordQuestion) -> None:
         """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
         here = self._ask_here
         if not self._asks_elsewhere and here is None:
@@ -150,9 +158,9 @@ class LocalEffects:
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         """Return the response of the model, with tokens and cost in its notes."""
-        return await self.call_model_kept(step, call, account, None)
+        return await self.call_model_journaled(step, call, account, None)
 
-    async def call_model_kept(
+    async def call_model_journaled(
         self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal | None
     ) -> TaskResult:
         """Return the response of the model; turns that the journal has recorded are replayed."""
@@ -211,7 +219,9 @@ class LocalEffects:
         if not is_described and not call.context.wants_fresh:
             data = files.context(self._clock.now())
             return TaskContext(data=data, warnings=files.warnings, given=files.given())
-        window = await context_room(step, call, handler.model, handler.tools, handler.settings, self._clock)
+        window = await measure_context_window(
+            step, call, handler.model, handler.tools, handler.settings, self._clock
+        )
         ranker = self._ranker(query_of(call), account, handler.model, call.timeout_seconds)
         return await self._memory.for_task(step, call, files, window, ranker, self._clock.now())
 
@@ -222,7 +232,7 @@ class LocalEffects:
             running.set({"process.exit.code": outcome.exit_code})
             return outcome
 
-    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+    async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
         """Return what else a result depends on: the folder of a script, the code digest of a pure tool.
 
         None for other tools.
@@ -307,7 +317,7 @@ class LocalEffects:
         """Return the tools, models and schema files that programs can name, as far as they are known."""
         return self._resources.known_names(self.schema_text)
 
-    async def require_files(self, files: Iterable[CertainFile]) -> None:
+    async def require_files(self, files: Iterable[RequiredFile]) -> None:
         """Raise TaskFailed for the first file that cannot be read."""
         for file in files:
             try:
@@ -341,7 +351,7 @@ class LocalEffects:
         return on_event
 
 
-def _plainly(here: AskHere) -> AskPerson:
+def _plainly(here: AskAtTerminal) -> AskPerson:
     async def ask(question: str, step_key: str) -> str:
         return await here(question)
 

@@ -93,15 +93,15 @@ def open_index(
 
 
 def find_index(
-    db: str | None = None, *, of_any_shape: bool = False, on_wait: Callable[[str], None] | None = None
+    db: str | None = None, *, any_version: bool = False, on_wait: Callable[[str], None] | None = None
 ) -> SqliteIndex | None:
     """Open the index of the project; return None, and write nothing, if there is no index.
 
-    An index of another version is created again with `of_any_shape`, otherwise it is an error.
+    An index of another version is created again with `any_version`, otherwise it is an error.
     """
     file = index_file(load_settings(db=db).db)
     try:
-        is_there = has_index(file, APPLICATION_ID, of_any_shape=of_any_shape)
+        is_there = has_index(file, APPLICATION_ID, any_version=any_version)
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
     return open_index(db, on_wait=on_wait) if is_there else None

@@ -12,7 +12,7 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import DataContext, MatchItem
 from weft.language.task_fields import ContextManagement, OutputFormat
-from weft.llm.context_window import context_room
+from weft.llm.context_window import measure_context_window
 from weft.llm.events import OnEvent
 from weft.llm.handler import Handler
 from weft.llm.protocol import Model
@@ -206,7 +206,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
         if len(matches) < 2:
             return Reranked(matches=matches)
         question = task[:MAX_TASK_CHARACTERS]
-        window = await context_room(
+        window = await measure_context_window(
             step, self._call(question, {}), self.model, None, self.settings, self.clock
         )
 

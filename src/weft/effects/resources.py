@@ -69,13 +69,13 @@ class ProjectResources:
         memory_db: str | None = None,
         on_indexing: OnIndexing | None = None,
         folder: Path | str | None = None,
-        is_from_here: bool = False,
+        resolves_from_cwd: bool = False,
     ) -> None:
         """Initialize; `folder` is the project folder, by default found from the current folder.
 
-        With `is_from_here`, relative paths of files are resolved against the current folder first.
+        With `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
         """
-        self._is_from_here = is_from_here
+        self._is_from_here = resolves_from_cwd
         self._folder = None if folder is None else Path(folder)
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory

@@ -27,7 +27,7 @@ from weft.language.task_fields import STANDARD, ContextAssembly
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.context_window import ContextWindow
 from weft.llm.prompt import file_item
-from weft.memory.context.assembly import PER_FILE, fitting
+from weft.memory.context.assembly import TOKENS_PER_FILE, select_fitting
 from weft.memory.context.items import by_file
 from weft.memory.memory import Found, IndexUnavailable, MatchingFailed, Memory, summary_of
 from weft.memory.protocol import Match
@@ -272,7 +272,7 @@ class TaskMemory:
             left = max(0, min(left, window.tokens - taken))
         if described is not None and described.source in DESCRIBED:
             return await self._described_files(described, found, window, left)
-        chosen = await fitting(found.matches, window.count, left)
+        chosen = await select_fitting(found.matches, window.count, left)
         if chosen.left_out:
             facts["left_out"] = chosen.left_out
         return await self._shown(chosen.matches), []
@@ -358,7 +358,7 @@ def query_of(call: ModelCall) -> ContextQuery:
 
 
 async def _tokens(item: MatchItem, window: ContextWindow) -> int:
-    return await window.count(item.content) + PER_FILE
+    return await window.count(item.content) + TOKENS_PER_FILE
 
 
 async def _first_fitting(forms: Iterable[MatchItem], window: ContextWindow, left: int) -> MatchItem | None:

@@ -11,12 +11,12 @@ from weft.aio import run_blocking
 from weft.clock import Clock
 from weft.engine.limits import EngineLimits, StoreTolerance
 from weft.errors import RequestError, WeftError, text_of
-from weft.executors.invoke import perform, seconds_to_let_go
-from weft.executors.protocol import ExecutionFailed, Executor, Report, Rests, Work, uses_dependencies
+from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.protocol import ExecutionFailed, Executor, Report, Suspend, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
 from weft.secrets.references import SecretSettings, resolved
-from weft.secrets.registry import is_any, redact_json
+from weft.secrets.registry import has_secrets, redact_json
 from weft.secrets.truncation import cut
 from weft.store.errors import StoreUnusable
 from weft.store.protocol import EVERYONE, AttemptResult, Claim, Claimed, Suspension, TaskStore
@@ -80,7 +80,7 @@ class Attempts:
             )
             return AttemptResult(claimed.claim, outcome)
 
-    def suspended(self, claimed: Claimed, suspension: Rests) -> Suspension:
+    def suspended(self, claimed: Claimed, suspension: Suspend) -> Suspension:
         """Return the suspension of an attempt that waits for others and holds nothing meanwhile."""
         return Suspension(
             claimed.claim, self._clock.now(), suspension.until, suspension.dependencies, suspension.wake_at
@@ -90,10 +90,10 @@ class Attempts:
         """Return the failure that replaces a result that the store cannot store."""
         return AttemptResult(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
-    def let_go_seconds(self, task: Task) -> float:
+    def cancel_grace_seconds(self, task: Task) -> float:
         """Return how long the task's executor may take to end after its cancellation."""
         found = self._executors.find(method_of(task))
-        return seconds_to_let_go(found.executor if found else None)
+        return grace_seconds_of(found.executor if found else None)
 
     async def result(self, claimed: Claimed, report: Report) -> JsonObject:
         """Perform the attempt and return its result, with secrets redacted; raise to fail it."""
@@ -175,7 +175,7 @@ class Attempts:
 
 async def redacted(result: JsonObject) -> JsonObject:
     """Redact secrets from a result; a large one in a thread, so that it does not block the event loop."""
-    if not is_any():
+    if not has_secrets():
         return result
     try:
         size = len(msgspec.json.encode(result))

@@ -290,8 +290,8 @@ class Engine:
                     claimed.claim.worker == self._worker.id
                 ):  # otherwise the response is late, and others may hold the claim
                     self._begin(claimed)
-        if outlook.left_to_others:
-            await self._learn(outlook.left_to_others)
+        if outlook.unknown_methods:
+            await self._learn(outlook.unknown_methods)
         return outlook
 
     def _settle(self, ending: AttemptResult | Suspension, outcome: bool | WeftError) -> None:

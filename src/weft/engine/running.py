@@ -7,7 +7,7 @@ from contextvars import Context
 
 from weft.aio import abandon
 from weft.engine.attempt import Attempts
-from weft.executors.protocol import ExecutionFailed, Report, Rests
+from weft.executors.protocol import ExecutionFailed, Report, Suspend
 from weft.store.errors import StoreUnusable
 from weft.store.protocol import AttemptResult, Claimed, Suspension
 from weft.tasks.policies import timeout_seconds
@@ -67,7 +67,7 @@ class RunningAttempt:
         """Cancel the executor: the attempt fails with the reason or, without one, has no outcome."""
         if self._is_over or self._is_cancelled:
             return
-        self._set_alarm(self._attempts.let_go_seconds(self._claimed.task), self._abandon)
+        self._set_alarm(self._attempts.cancel_grace_seconds(self._claimed.task), self._abandon)
         self._is_cancelled, self._reason = True, reason
         # A task cancelled before its first step never runs, so `_run` cannot end the attempt.
         self._work.add_done_callback(lambda _: self._end(None))
@@ -86,7 +86,7 @@ class RunningAttempt:
             )
         except StoreUnusable as error:
             self._attempts.on_store_unusable(error)
-        except Rests as suspension:
+        except Suspend as suspension:
             ending = self._attempts.suspended(self._claimed, suspension)
         except asyncio.CancelledError:
             # If `cancel_attempt` did not do it, the executor did: nobody else has this asyncio task.

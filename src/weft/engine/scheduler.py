@@ -11,7 +11,7 @@ from weft.clock import Clock
 from weft.errors import WeftError
 from weft.ids import NewTaskId, TaskId, new_task_id
 from weft.store.protocol import EVERYONE, DueSchedule, TaskFilter, TaskStore
-from weft.tasks.operations import FireSchedule, Firing, ReplanSchedule, WakeTasks
+from weft.tasks.operations import FireSchedule, Firing, ReplanSchedule, ResumeSuspended
 from weft.tasks.operations.fire import ON_TIME, is_fired_in_future
 from weft.tasks.schedules.schedule import waits
 
@@ -152,8 +152,8 @@ class Scheduler:
     async def wake_overdue(self) -> None:
         """Resume suspended tasks with a time limit that has passed, so that they time out."""
         now = self._clock.now()
-        for task_id in await self._store.overdue_rests(now=now, limit=self._batch):
-            await self._store.operate(WakeTasks(task_id, overdue_at=now), owner=EVERYONE)
+        for task_id in await self._store.overdue_suspensions(now=now, limit=self._batch):
+            await self._store.operate(ResumeSuspended(task_id, overdue_at=now), owner=EVERYONE)
 
     async def _catch_up(self, due: DueSchedule, now: datetime) -> list[Firing]:
         """Create the runs of a definition that are due, at most `MAX_CAUGHT_UP`."""

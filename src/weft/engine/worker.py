@@ -240,7 +240,7 @@ class Worker:
         self._unknown = unknown
 
     async def _release(self, claim: Claim) -> None:
-        if claim in self._known() or not await self._store.give_back(claim, now=self._store.clock.now()):
+        if claim in self._known() or not await self._store.release(claim, now=self._store.clock.now()):
             return
         log.warning(
             "task %s, attempt %s, was held but not worked on; released",

@@ -126,7 +126,7 @@ class Scope:
         self.waits = waits
         self.has_waits: bool = waits is not None or (outer is not None and outer.has_waits)
         """Whether this scope or an enclosing one has a deadline that counts waits."""
-        self.foretold: BudgetExceeded | None = None
+        self.replayed_limit: BudgetExceeded | None = None
         """The recorded error with which this scope ends on replay, or None."""
         self.watchers: set[Callable[[], None]] = set()
         """Called when waits were added, because the deadline may have changed."""
@@ -157,7 +157,7 @@ class Scope:
 
     def replay_limit(self, error: BudgetExceeded, steps: float | None) -> None:
         """Replay a recorded limit: fail with `error`, after `steps` operations if given; no deadline."""
-        self.foretold = error
+        self.replayed_limit = error
         self.seconds = self.waits = self._own_deadline = self._paused_at = None
         self.find_deadline()
         if steps is not None:  # the last operation was counted and not performed
@@ -167,8 +167,8 @@ class Scope:
         """Raise the recorded error of this scope or of an enclosing one, if there is one."""
         scope: Scope | None = self
         while scope is not None:
-            if scope.foretold is not None:
-                raise scope.foretold
+            if scope.replayed_limit is not None:
+                raise scope.replayed_limit
             scope = scope.outer
 
     def pay(self, spender: str, amounts: dict[str, float]) -> None:

@@ -12,7 +12,7 @@ from weft.evaluator.machine import Machine
 from weft.evaluator.values import kind_of
 from weft.language.ast import Node
 from weft.language.builtins import BUILT_IN_NAMES
-from weft.language.diagnostics import nearest, refuse
+from weft.language.diagnostics import invalid_program, nearest
 from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.source import NOWHERE, Span
 
@@ -80,7 +80,7 @@ class Compiler:
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:
         form = self._forms.get(type(node))
         if form is None:
-            raise refuse(node.span, "bad-value", f"{type(node).__name__} cannot be evaluated here")
+            raise invalid_program(node.span, "bad-value", f"{type(node).__name__} cannot be evaluated here")
         return form(self, node, is_tail)
 
     @contextmanager

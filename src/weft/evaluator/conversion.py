@@ -71,7 +71,7 @@ def result_json_for_model(result: TaskResult) -> dict[str, Any]:
     return result_json(msgspec.structs.replace(result, notes=strip_bookkeeping(result.notes)))
 
 
-def told_error(error: TaskError) -> dict[str, Any]:
+def error_json_for_model(error: TaskError) -> dict[str, Any]:
     """Return an error as JSON for a model, without bookkeeping notes, its causes included."""
     return _strip_nested(msgspec.to_builtins(error))
 
@@ -125,7 +125,7 @@ def require_json(what: str, value: Any) -> Any:
     return found
 
 
-def context_answer(value: Any) -> Any:
+def check_context_result(value: Any) -> Any:
     """Return the result of memory. Raises TaskFailed if it is not an AssociativeMatchResult.
 
     Other implementations of memory may omit fields and add others.
@@ -152,7 +152,7 @@ def _not_parsed(why: str, answer: str | None) -> TaskFailed:
     return TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
 
 
-def tool_answer(tool: str, value: Any) -> Any:
+def check_tool_result(tool: str, value: Any) -> Any:
     """Return the result of a tool as a value of the language. Raises TaskFailed if it requests a subtask."""
     found = require_json(f"tool '{tool}'", value)
     status = found.status if isinstance(found, TaskResult) else _status_of(found)

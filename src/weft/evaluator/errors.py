@@ -156,7 +156,7 @@ def _is_invalid_model(problem: LanguageProblem) -> bool | None:
     return True if problem.code == "unknown-model" else None
 
 
-class EndsEvaluation(Exception):
+class EvaluationAborted(Exception):
     """The whole evaluation must end: tools must not handle the error, and models do not see it."""
 
 

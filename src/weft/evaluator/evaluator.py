@@ -21,10 +21,10 @@ from weft.evaluator.operators import templates
 from weft.evaluator.replay_log import History
 from weft.evaluator.values import check_finite
 from weft.language.ast import Node, Program, Template
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.source import NOWHERE
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.limits import MAX_PROGRAM_DEPTH
 from weft.telemetry.spans import Span as TelemetrySpan
 from weft.telemetry.spans import span
@@ -67,7 +67,7 @@ class Evaluator:
         """
         given = _convert_bindings(bindings or {})
         try:
-            with deep_stack(), _run_span(program):
+            with raise_recursion_limit(), _run_span(program):
                 codes = self._compile(program)
                 with self.global_env.bound(given):
                     return await self._machine.run(lambda: self._run(codes), scope=self._machine.new_scope())
@@ -87,7 +87,7 @@ class Evaluator:
             codes = [(form, self._compiler.compile(form)) for form in forms]
         except RecursionError:
             message = f"the program nests too deeply; {MAX_PROGRAM_DEPTH} levels are allowed"
-            raise refuse(NOWHERE, "program-too-deep", message) from None
+            raise invalid_program(NOWHERE, "program-too-deep", message) from None
         self._register(templates)
         return codes
 
@@ -98,7 +98,7 @@ class Evaluator:
             if template.name in names or template.name in self.library:
                 taken = names.get(template.name) or self.library.get_task(template.name).template
                 message = f"the template '{template.name}' is defined twice (first at {taken.span})"
-                raise refuse(template.span, "duplicate-name", message)
+                raise invalid_program(template.span, "duplicate-name", message)
             names[template.name] = template
         for template in templates:
             self.library.register_task(definition_of(template))
@@ -133,5 +133,7 @@ def _convert_bindings(bindings: Mapping[str, Any]) -> dict[str, Any]:
         try:
             checked[name] = from_python(value)
         except ValueError as error:
-            raise refuse(NOWHERE, "bad-value", f"the value of '{name}' cannot be used: {error}") from None
+            raise invalid_program(
+                NOWHERE, "bad-value", f"the value of '{name}' cannot be used: {error}"
+            ) from None
     return checked

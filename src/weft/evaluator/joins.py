@@ -129,7 +129,7 @@ async def _awaiting(work: Awaitable[Any]) -> Any:
 _EFFECT: ContextVar[PendingEffect | None] = ContextVar("effect", default=None)
 
 
-def scope_around() -> Scope | None:
+def enclosing_scope() -> Scope | None:
     """Return the scope of the branch that waits for the running effect; None outside of effects."""
     effect = _EFFECT.get()
     return None if effect is None else effect.scope

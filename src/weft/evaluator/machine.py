@@ -19,9 +19,9 @@ from weft.evaluator.joins import (
     PendingEffect,
     SuspendedBranch,
     Waitable,
+    enclosing_scope,
     evaluating,
     resume,
-    scope_around,
 )
 from weft.evaluator.replay_log import History, LimitReached, NoHistory
 from weft.evaluator.resolved import Resolved, discard
@@ -67,7 +67,7 @@ class Machine:
 
         Without a scope it counts for the branch that waits for it.
         """
-        branch = Branch(code, scope or scope_around() or self.new_scope(), prefix)
+        branch = Branch(code, scope or enclosing_scope() or self.new_scope(), prefix)
         with evaluating():
             found = resume(self.meter, branch, branch.switch)
             return cast(T, found if branch.dead else await self._drive(branch, found))

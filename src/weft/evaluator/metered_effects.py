@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import RESERVABLE, Scope
 from weft.evaluator.budget_account import ScopeAccount, pay
-from weft.evaluator.conversion import context_answer, tool_answer
+from weft.evaluator.conversion import check_context_result, check_tool_result
 from weft.evaluator.effects import (
     UNLIMITED,
     BudgetAccount,
@@ -19,7 +19,7 @@ from weft.evaluator.effects import (
     ToolCall,
 )
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.resolved import Resolved, discard, then
+from weft.evaluator.resolved import Resolved, discard, map_result
 from weft.evaluator.results import TaskResult
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class MeteredEffects:
                 scope.count("calls", 1)
                 pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
             raise
-        return then(pending, lambda result: _paid(scope, spender, own, result))
+        return map_result(pending, lambda result: _paid(scope, spender, own, result))
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         return _counted(current_branch().scope, self._effects.run_script(step, run))
@@ -57,14 +57,14 @@ class MeteredEffects:
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         scope = current_branch().scope
         pending = _counted(scope, self._effects.call_tool(step, call, ScopeAccount(scope, call.tool)))
-        return then(pending, lambda value: tool_answer(call.tool, value))
+        return map_result(pending, lambda value: check_tool_result(call.tool, value))
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         scope = current_branch().scope
         pending = _counted(scope, self._effects.get_context(step, query, ScopeAccount(scope, "get-context")))
-        return then(pending, context_answer)
+        return map_result(pending, check_context_result)
 
     def around(
         self, step: Step, body: Callable[[], Awaitable[TaskResult]]

@@ -45,7 +45,7 @@ class _Mapped(Generic[T, U]):
         return self._transform(found)
 
 
-def then(
+def map_result(
     awaitable: Awaitable[T], transform: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
 ) -> Awaitable[U]:
     """Apply a function to a result, at once if it is known; `rescue` is applied to a failure."""

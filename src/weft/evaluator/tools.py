@@ -26,7 +26,7 @@ class ToolUse(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] | str = field(default_factory=dict)
 
 
-ASKS_PEOPLE = "system:request_user_input"
+USER_INPUT_TOOL = "system:request_user_input"
 """The tool that asks a person, which may take days."""
 
 ANSWERED_ELSEWHERE = "answered elsewhere"
@@ -35,10 +35,10 @@ ANSWERED_ELSEWHERE = "answered elsewhere"
 AskPerson = Callable[[str, str], Awaitable[str]]
 """Asks a person: (question, step key) -> answer."""
 
-AskHere = Callable[[str], Awaitable[str]]
+AskAtTerminal = Callable[[str], Awaitable[str]]
 """Asks the person at the terminal of this process."""
 
-KeepQuestion = Callable[[str, str, AskHere | None], Awaitable[str]]
+RecordQuestion = Callable[[str, str, AskAtTerminal | None], Awaitable[str]]
 """Records and asks a question of a step, at the terminal if there is one, else elsewhere."""
 
 

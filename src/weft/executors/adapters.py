@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.aio import run_blocking
-from weft.executors.protocol import LET_GO_SECONDS, Report, Work
+from weft.executors.protocol import DEFAULT_CANCEL_GRACE_SECONDS, Report, Work
 from weft.tasks.record import ExecutorType, JsonObject
 
 T = TypeVar("T")
@@ -68,14 +68,14 @@ class AdaptedExecutor:
         summary: str = "",
         input_schema: JsonObject | None = None,
         output_schema: JsonObject | None = None,
-        let_go_seconds: float = LET_GO_SECONDS,
+        cancel_grace_seconds: float = DEFAULT_CANCEL_GRACE_SECONDS,
     ) -> None:
         self.id = executor_id
         self.type = type
         self.summary = summary
         self.input_schema = input_schema
         self.output_schema = output_schema
-        self.let_go_seconds = let_go_seconds
+        self.cancel_grace_seconds = cancel_grace_seconds
         self._perform = _performer(executor_id, body)
 
     async def execute(self, work: Work) -> Any:
@@ -121,7 +121,7 @@ def adapt(
     for name in ("input_schema", "output_schema"):
         if options[name] is None:
             options[name] = getattr(instance, name, None)
-    options["let_go_seconds"] = getattr(instance, "let_go_seconds", LET_GO_SECONDS)
+    options["cancel_grace_seconds"] = getattr(instance, "cancel_grace_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
     if callable(getattr(instance, "cancel", None)):
         return CancellableExecutor(executor_id, instance.execute, instance.cancel, **options)
     return AdaptedExecutor(executor_id, instance.execute, **options)

@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from weft.config.sections import CommandSettings
 from weft.executors.protocol import (
-    LET_GO_SECONDS,
+    DEFAULT_CANCEL_GRACE_SECONDS,
     ExecutionFailed,
     Inputs,
     Work,
@@ -197,8 +197,8 @@ class Command:
         self._has_warned = False
 
     @property
-    def let_go_seconds(self) -> float:
-        return self.settings.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
+    def cancel_grace_seconds(self) -> float:
+        return self.settings.grace_seconds + KILL_SECONDS + DEFAULT_CANCEL_GRACE_SECONDS
 
     def _grace_seconds(self, work: Work) -> float:
         """Return the grace period; it is short after a lost lease, as another worker may run it again."""

@@ -11,7 +11,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from weft.aio import abandon
-from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Executor, Work, let_go_seconds
+from weft.executors.protocol import (
+    DEFAULT_CANCEL_GRACE_SECONDS,
+    ExecutionFailed,
+    Executor,
+    Work,
+    cancel_grace_seconds,
+)
 from weft.tasks.parsing.inputs import problems_of, validator_for
 from weft.tasks.parsing.problems import Problem
 from weft.tasks.record import JsonObject
@@ -40,13 +46,17 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
     return as_result(executor, await executor.execute(work))
 
 
-def seconds_to_let_go(executor: Executor | None) -> float:
+def grace_seconds_of(executor: Executor | None) -> float:
     """Return how long to wait for `perform` after it is cancelled, before the attempt is abandoned."""
     if executor is None:
-        return LET_GO_SECONDS
-    own = let_go_seconds(executor)
+        return DEFAULT_CANCEL_GRACE_SECONDS
+    own = cancel_grace_seconds(executor)
     # A little more than `cancel` and `execute` may take together, as `perform` itself abandons `execute`.
-    return own if getattr(executor, "cancel", None) is None else CANCEL_SECONDS + own + LET_GO_SECONDS
+    return (
+        own
+        if getattr(executor, "cancel", None) is None
+        else CANCEL_SECONDS + own + DEFAULT_CANCEL_GRACE_SECONDS
+    )
 
 
 def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[Problem]:
@@ -120,7 +130,7 @@ async def _contain(body: Awaitable[Any]) -> Any:
 async def _end(running: asyncio.Task[Any], executor: Executor, work: Work) -> None:
     running.cancel()
     try:
-        await asyncio.wait([running], timeout=let_go_seconds(executor))
+        await asyncio.wait([running], timeout=cancel_grace_seconds(executor))
     finally:
         if not running.done():
             log.warning(

@@ -12,7 +12,7 @@ from weft.ids import TaskId
 from weft.tasks.json_schema import DRAFT_07
 from weft.tasks.record import Dependency, ExecutorType, JsonObject, Task
 
-LET_GO_SECONDS = 1.0
+DEFAULT_CANCEL_GRACE_SECONDS = 1.0
 """Default time that an executor has to end after it is cancelled."""
 
 Report = Callable[[float], Awaitable[None]]
@@ -78,7 +78,7 @@ class Executor(Protocol):
 
         A result that is not a JSON object is stored as `{"value": ...}`. `execute` is cancelled as an asyncio
         task when the attempt times out or is cancelled. It must then release its processes, connections and
-        files within a second, or within the time of its attribute `let_go_seconds`; after that it is
+        files within a second, or within the time of its attribute `cancel_grace_seconds`; after that it is
         abandoned. One executor performs many attempts concurrently.
         """
         ...
@@ -92,24 +92,24 @@ def uses_dependencies(executor: Executor) -> bool:
     return getattr(executor, "uses_dependencies", True)
 
 
-def let_go_seconds(executor: Executor) -> float:
-    """Return how long an executor may take to end after it is cancelled: its attribute `let_go_seconds`.
+def cancel_grace_seconds(executor: Executor) -> float:
+    """Return how long an executor may take to end after it is cancelled (`cancel_grace_seconds`).
 
     This never raises, since the caller is about to stop something: an attribute that has become invalid since
     registration counts as the default.
     """
     try:
-        return required_let_go_seconds(executor)
+        return required_cancel_grace_seconds(executor)
     except Exception:
-        return LET_GO_SECONDS
+        return DEFAULT_CANCEL_GRACE_SECONDS
 
 
-def required_let_go_seconds(executor: Executor) -> float:
-    """Return `let_go_seconds` of an executor. Raise TypeError if it is not a number of seconds."""
-    seconds = getattr(executor, "let_go_seconds", LET_GO_SECONDS)
+def required_cancel_grace_seconds(executor: Executor) -> float:
+    """Return `cancel_grace_seconds` of an executor. Raise TypeError if it is not a number of seconds."""
+    seconds = getattr(executor, "cancel_grace_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
         raise TypeError(
-            f"executor '{executor.id}': let_go_seconds must be a number of seconds, not {seconds!r}"
+            f"executor '{executor.id}': cancel_grace_seconds must be a number of seconds, not {seconds!r}"
         )
     return seconds
 
@@ -128,14 +128,14 @@ class Cancellable(Protocol):
         ...
 
 
-class Rests(Exception):
+class Suspend(Exception):
     """Raised by an executor to suspend its task.
 
     The attempt has no outcome: the task becomes pending, and is attempted again as soon as one of the tasks
     in `until`, which belong to the same flow, has ended.
     """
 
-    is_rest = True
+    is_suspension = True
     """Tells telemetry that this is not a failure."""
 
     def __init__(

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError, WeftError
 from weft.executors.adapters import adapt
-from weft.executors.protocol import Executor, required_let_go_seconds
+from weft.executors.protocol import Executor, required_cancel_grace_seconds
 from weft.tasks.parsing.problems import nearest, shown
 from weft.tasks.record import ExecutorType, JsonObject, indexed_method
 
@@ -100,7 +100,7 @@ class ExecutorRegistry:
         """Add an executor. Raise DuplicateExecutor if its id belongs to another one."""
         if not isinstance(executor.id, str) or not executor.id.strip():
             raise ValueError("an executor's id must be a non-empty string")
-        required_let_go_seconds(executor)
+        required_cancel_grace_seconds(executor)
         if executor.id in self._reserved:
             raise DuplicateExecutor(executor.id, source=BUILT_IN)
         known = self.find(executor.id)

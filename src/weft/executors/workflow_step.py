@@ -9,8 +9,15 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from weft.executors.invoke import perform, seconds_to_let_go
-from weft.executors.protocol import LET_GO_SECONDS, ExecutionFailed, Inputs, Work, read_inputs, schema_of
+from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.protocol import (
+    DEFAULT_CANCEL_GRACE_SECONDS,
+    ExecutionFailed,
+    Inputs,
+    Work,
+    read_inputs,
+    schema_of,
+)
 from weft.executors.registry import ExecutorRegistry
 from weft.tasks.parsing.inputs import value_at
 from weft.tasks.parsing.problems import nearest
@@ -41,10 +48,13 @@ class WorkflowStep:
         self._executors = executors
 
     @property
-    def let_go_seconds(self) -> float:
+    def cancel_grace_seconds(self) -> float:
         """Return the longest time that any executor of a step may take."""
         others = (executor for executor in self._executors.list() if executor is not self)
-        return max((seconds_to_let_go(executor) for executor in others), default=0.0) + LET_GO_SECONDS
+        return (
+            max((grace_seconds_of(executor) for executor in others), default=0.0)
+            + DEFAULT_CANCEL_GRACE_SECONDS
+        )
 
     async def execute(self, work: Work) -> JsonObject:
         step = read_inputs(StepInputs, work.inputs)

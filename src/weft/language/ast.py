@@ -412,7 +412,7 @@ LOOP_TEXTS = frozenset({"evaluation_feedback", "director_result", "script_output
 """Loop names that start as an empty string instead of nil, so that the first prompt can show them."""
 
 
-def definitions_of(program: Program) -> Program:
+def keep_definitions(program: Program) -> Program:
     """Return a program with only the templates and functions of `program`; evaluating it has no effects."""
     return Program(tuple(form for form in program.forms if _is_definition(form)))
 

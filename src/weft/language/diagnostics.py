@@ -44,7 +44,7 @@ class LanguageProblem(Struct, frozen=True):
         return f"{self}\n  {line[start : start + 100]}\n  {' ' * (self.span.column - 1 - start)}^"
 
 
-class Rest(Struct, frozen=True):
+class PartialProgram(Struct, frozen=True):
     """The readable forms of a program with syntax errors, so that they can still be checked."""
 
     program: "Program"
@@ -57,12 +57,12 @@ class InvalidProgram(AuthorError):
 
     code = "invalid-program"
 
-    def __init__(self, found: Sequence[LanguageProblem], *, rest: "Rest | None" = None) -> None:
+    def __init__(self, found: Sequence[LanguageProblem], *, partial: "PartialProgram | None" = None) -> None:
         shown = "\n".join(problem.excerpt() for problem in found[:MAX_SHOWN])
         more = f"\n... and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         super().__init__(shown + more)
         self.found = tuple(found)
-        self.rest = rest
+        self.partial = partial
         """The forms that could be parsed; None: no form."""
         self.xml_fault: Literal["malformed", "invalid"] | None = None
         """For XML documents: not well-formed, or well-formed but not valid as a template."""
@@ -72,7 +72,7 @@ class InvalidProgram(AuthorError):
         return [problem.as_json() for problem in self.found]
 
 
-def refuse(span: Span, code: str, message: str) -> InvalidProgram:
+def invalid_program(span: Span, code: str, message: str) -> InvalidProgram:
     """Return an InvalidProgram with a single problem, for the caller to raise."""
     return InvalidProgram([LanguageProblem(span, code, message)])
 

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import NODEFAULT, UNSET, Struct
 
 from weft.language.ast import Node, Program
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.source import NOWHERE, Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
 JsonTree = dict[str, Any]
 
@@ -21,15 +21,17 @@ KIND = "node"
 def program_data(program: Program) -> JsonTree:
     """Return the program as JSON: each node with its type, its location and its fields without defaults."""
     try:
-        with deep_stack():
+        with raise_recursion_limit():
             return {"forms": [_data(form) for form in program.forms]}
     except RecursionError:
-        raise refuse(NOWHERE, "program-too-deep", "the tree is nested too deeply to be printed") from None
+        raise invalid_program(
+            NOWHERE, "program-too-deep", "the tree is nested too deeply to be printed"
+        ) from None
 
 
 def program_lines(program: Program) -> Iterator[str]:
     """Yield the program as lines, one per node, indented by depth."""
-    with deep_stack():
+    with raise_recursion_limit():
         for form in program_data(program)["forms"]:
             yield from _lines(form, "", "")
 

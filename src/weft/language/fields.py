@@ -158,7 +158,7 @@ DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
 }
 
 
-def merged_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -> ContextManagement:
+def merge_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -> ContextManagement:
     """Return the effective settings. Raise InvalidProgram if two of the overrides exclude each other."""
     problem = context_conflict(overrides, span)
     if problem is not None:

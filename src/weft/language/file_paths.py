@@ -45,7 +45,7 @@ _Name = tuple[str, str]
 """A name qualified by the template or function that has it as a parameter; "" for other names."""
 
 
-def path_names(nodes: Sequence[Node]) -> frozenset[str]:
+def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
     """Return the names of variables that hold file paths.
 
     A variable holds a path if it is a whole path of `file_paths`, occurs in `:files` of a call, or is passed,
@@ -156,16 +156,16 @@ _MAX_CALLS = 1_000
 """Bounds the analysis of templates that call themselves with a new text each time."""
 
 
-class CertainFile(Struct, frozen=True):
+class RequiredFile(Struct, frozen=True):
     """A file that must exist, and the location of the task that reads it."""
 
     path: str
     span: Span
 
 
-def certain_files(
+def find_required_files(
     forms: Sequence[Node], definitions: Iterable[Node], given: Mapping[str, Any]
-) -> list[CertainFile]:
+) -> list[RequiredFile]:
     """Return the files that the program always reads and does not create, in the order of reading.
 
     `definitions` are the forms of libraries, `given` the values of names. The result is empty if the program
@@ -220,7 +220,7 @@ class _Walk:
         self._named = named
         self._called: set[tuple[str, tuple[tuple[str, str | None], ...]]] = set()
 
-    def files(self, forms: Sequence[Node], known: _Known) -> Iterator[CertainFile]:
+    def files(self, forms: Sequence[Node], known: _Known) -> Iterator[RequiredFile]:
         """Yield the files in program order."""
         stack: list[tuple[Any, _Known]] = [(form, known) for form in reversed(forms)]
         while stack:
@@ -281,9 +281,9 @@ def _known(node: Any, names: _Known) -> str | None:
     return None
 
 
-def _files_of(files: FilePaths, names: _Known, span: Span) -> Iterator[CertainFile]:
+def _files_of(files: FilePaths, names: _Known, span: Span) -> Iterator[RequiredFile]:
     if files.source == "literal":
         for position, path in enumerate(files.paths):
             text = _known(path, names)
             if text is not None and position not in files.optional:
-                yield CertainFile(text, span)
+                yield RequiredFile(text, span)

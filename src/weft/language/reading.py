@@ -4,7 +4,7 @@ import re
 from typing import Literal
 
 from weft.language.ast import Program
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.sexp import read_program
 from weft.language.source import Source, Span
 from weft.language.xml import read_xml
@@ -28,4 +28,4 @@ def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Pro
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         message = f"the text is not UTF-8: {error.reason}"
-        raise refuse(Span(Source(name, ""), line, 0), "syntax-error", message) from None
+        raise invalid_program(Span(Source(name, ""), line, 0), "syntax-error", message) from None

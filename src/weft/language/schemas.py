@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from weft.errors import AuthorError
 from weft.language.ast import Node, Template
-from weft.language.diagnostics import nearest, refuse
+from weft.language.diagnostics import invalid_program, nearest
 from weft.language.source import Span
 from weft.language.task_fields import OutputFormat, Parameter
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.secrets.truncation import cut
 
 JsonSchema = dict[str, Any] | bool
@@ -79,7 +79,7 @@ class Shape:
         return found
 
 
-def shape_of(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
+def parse_shape(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
     """Return the shape for a name, a JSON Schema or, with `read_file`, a schema file. Raise BadSchema."""
     name = text.strip()
     if name in NAMED_SCHEMAS or _is_inline(name):
@@ -98,7 +98,7 @@ def part_schema(shape: str | None) -> Any:
     if shape is None or '"$' in shape:
         return {}
     try:
-        return shape_of(shape).schema
+        return parse_shape(shape).schema
     except BadSchema:
         return {}
 
@@ -153,7 +153,7 @@ ReadSchema = Callable[[str, str], str]
 
 def with_inlined_schemas(template: Template, read: ReadSchema) -> Template:
     """Return the template with every schema file replaced by its content. Raise InvalidProgram."""
-    with deep_stack():
+    with raise_recursion_limit():
         inlined: Template = _inlined(template, template.span, read)
         return inlined
 
@@ -199,5 +199,5 @@ def _text(shape: str | None, span: Span, read: ReadSchema) -> str | None:
         schema = msgspec.json.decode(read(shape.strip(), span.source.name))
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise refuse(span, "bad-value", f"schema file '{shape}': {reason}") from None
+        raise invalid_program(span, "bad-value", f"schema file '{shape}': {reason}") from None
     return msgspec.json.encode(schema, order="sorted").decode()

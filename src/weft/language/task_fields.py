@@ -41,11 +41,11 @@ MAX_PIECES = 1_000
 """The largest `:limit` of `get-context`: pieces of files."""
 
 
-NO_QUESTION = "get-context needs something to look for: a :query, :inputs, :inherited or :previous"
+NO_CONTEXT_QUERY = "get-context needs something to look for: a :query, :inputs, :inherited or :previous"
 """The error message for a `get-context` without keywords."""
 
 
-def question_problem(name: str, value: object) -> str | None:
+def validate_context_keyword(name: str, value: object) -> str | None:
     """Return the error message for an invalid value of a `get-context` keyword, or None if it is valid."""
     if name == "limit" and value is not None and not (type(value) is int and 1 <= value <= MAX_PIECES):
         return f":limit is a whole number from 1 to {MAX_PIECES}"
@@ -67,7 +67,7 @@ class ContextOverrides(Struct, frozen=True):
 
 
 class ContextManagement(Struct, frozen=True):
-    """The effective settings: defaults of the task kind with the author's overrides (`merged_context`)."""
+    """The effective settings: defaults of the task kind with the author's overrides (`merge_context`)."""
 
     inherit_context: InheritContext
     accumulate_data: bool

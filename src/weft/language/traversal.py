@@ -83,7 +83,7 @@ FRAMES = 20_000
 
 
 @contextmanager
-def deep_stack() -> Iterator[None]:
+def raise_recursion_limit() -> Iterator[None]:
     """Raise Python's recursion limit so that the code can recurse as deep as programs may nest.
 
     The limit applies to all threads, so it is never lowered again: that could fail a thread that is deep in a

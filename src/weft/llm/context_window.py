@@ -60,7 +60,7 @@ class ContextWindow:
         )
 
 
-async def context_room(
+async def measure_context_window(
     step: Step, call: ModelCall, model: Model, tools: Tools | None, settings: HandlerSettings, clock: Clock
 ) -> ContextWindow:
     """Measure the context window of a task before a handler with the same arguments runs it."""

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from weft.llm.payload import Usage
-from weft.secrets.registry import is_any, redact_struct
+from weft.secrets.registry import has_secrets, redact_struct
 from weft.secrets.truncation import RedactedStream
 
 
@@ -35,7 +35,7 @@ class TurnFailed(Struct, frozen=True, tag="turn_failed"):
     usage: Usage
 
 
-class AnswerCut(Struct, frozen=True, tag="answer_cut"):
+class ResponseTruncated(Struct, frozen=True, tag="answer_cut"):
     """A text response was truncated, by the model's output limit or by a budget."""
 
     step_key: str
@@ -101,7 +101,7 @@ ModelEvent = (
     TextArrived
     | TurnEnded
     | TurnFailed
-    | AnswerCut
+    | ResponseTruncated
     | ToolCalled
     | ToolRefused
     | SubtaskChanged
@@ -131,7 +131,7 @@ class RedactedEvents:
             return
         if isinstance(event, TurnEnded | TurnFailed):
             self._text(event.step_key, self._stream.end())
-        self._on_event(redact_struct(event) if is_any() else event)
+        self._on_event(redact_struct(event) if has_secrets() else event)
 
     def _text(self, step_key: str, text: str) -> None:
         if text:

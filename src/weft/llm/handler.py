@@ -20,7 +20,15 @@ from weft.evaluator.tools import ToolContext, Tools, ToolUse
 from weft.language.traversal import SPAWN_TOOL
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.errors import ContextTooLong, ModelError, model_failure
-from weft.llm.events import AnswerCut, OnEvent, TextArrived, ToolCalled, ToolRefused, TurnEnded, TurnFailed
+from weft.llm.events import (
+    OnEvent,
+    ResponseTruncated,
+    TextArrived,
+    ToolCalled,
+    ToolRefused,
+    TurnEnded,
+    TurnFailed,
+)
 from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage
 from weft.llm.protocol import Model, OnText
 from weft.llm.providers.retries import time_limit
@@ -278,7 +286,7 @@ class _SessionRun:
                 raise self._exhausted(session, session.output_exhausted(reply))
             notes["truncated"] = True
             tokens, template = reply.usage.output_tokens, self._call.template
-            self._handler.on_event(AnswerCut(self._step.key, template, tokens, self._is_bound))
+            self._handler.on_event(ResponseTruncated(self._step.key, template, tokens, self._is_bound))
         return TaskResult(reply.text, "COMPLETE", notes=notes)
 
     def failed(self, error: TaskError) -> TaskFailed:

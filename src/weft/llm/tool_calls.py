@@ -13,7 +13,7 @@ import msgspec
 from weft.errors import WeftError, text_of
 from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import Spawn, ToolCall
-from weft.evaluator.errors import EndsEvaluation, TaskFailed
+from weft.evaluator.errors import EvaluationAborted, TaskFailed
 from weft.evaluator.results import TaskFailure, TaskFailureReason
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
 from weft.language.diagnostics import nearest_tool
@@ -97,7 +97,7 @@ class Toolset:
             text = as_text(await tool.call(_valid_arguments(tool, use), context))
         except (BadArguments, ToolFailed) as error:
             return self.error(use, str(error))
-        except EndsEvaluation:
+        except EvaluationAborted:
             raise
         except (Exception, SystemExit) as error:
             if tool.definition.name == SPAWN_TOOL:

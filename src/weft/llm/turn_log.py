@@ -33,11 +33,11 @@ class TurnJournal(Protocol):
         key: str,
         said: Sequence[Message],
         ask: Callable[[], Awaitable[ModelReply]],
-        goes_on: Callable[[ModelReply], bool],
+        has_more_turns: Callable[[ModelReply], bool],
     ) -> ModelReply:
         """Return the response of the next turn, recorded or from `ask`.
 
-        `said` holds the messages of the session so far, without the conversation before it; `goes_on` tells
+        `said` holds the messages of the session so far, without the conversation before it; `has_more_turns` tells
         whether a response is followed by further turns.
         """
         ...
@@ -65,7 +65,7 @@ class NullTurnLog:
         key: str,
         said: Sequence[Message],
         ask: Callable[[], Awaitable[ModelReply]],
-        goes_on: Callable[[ModelReply], bool],
+        has_more_turns: Callable[[ModelReply], bool],
     ) -> ModelReply:
         return await ask()
 

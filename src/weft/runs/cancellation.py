@@ -7,7 +7,7 @@ from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.ids import TaskId
 from weft.runs.journal import OpenStep
-from weft.runs.step_records import halted_failure
+from weft.runs.step_records import cancelled_step_failure
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Status, Task
 
@@ -52,7 +52,7 @@ class CancellationWatcher:
             return None
         by, working.halted_by = working.halted_by, None
         is_only_reason = working.task.uncancel() <= working.cancelling
-        return halted_failure(by) if is_only_reason else None
+        return cancelled_step_failure(by) if is_only_reason else None
 
     def ended(self, opened: OpenStep) -> None:
         """Stop watching a step."""

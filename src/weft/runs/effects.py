@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from weft.evaluator.conversion import context_answer, result_json, tool_answer
+from weft.evaluator.conversion import check_context_result, check_tool_result, result_json
 from weft.evaluator.effects import (
     UNLIMITED,
     BudgetAccount,
@@ -21,21 +21,21 @@ from weft.evaluator.effects import (
     ToolCall,
 )
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.joins import scope_around
+from weft.evaluator.joins import enclosing_scope
 from weft.evaluator.operators.script import script_facts, script_failure
-from weft.evaluator.resolved import Resolved, then
+from weft.evaluator.resolved import Resolved, map_result
 from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
-from weft.evaluator.tools import ASKS_PEOPLE
+from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.llm.turn_log import TurnJournal
 from weft.runs.cancellation import CancellationWatcher
 from weft.runs.fork import Fork
 from weft.runs.journal import Journal, OpenStep
-from weft.runs.replay import ReplayAction, is_halted, resumable
+from weft.runs.replay import ReplayAction, is_step_cancelled, resumable
 from weft.runs.reuse import ReusableResults, request_digest, reuse_digest
 from weft.runs.sessions import JournaledSession, LeasedSlots
-from weft.runs.step_records import failure_of, halted_failure, name_of
-from weft.secrets.registry import is_any, redact_json
+from weft.runs.step_records import cancelled_step_failure, failure_of, name_of
+from weft.secrets.registry import has_secrets, redact_json
 from weft.store.models import StoredStep
 from weft.store.protocol import TaskStore
 from weft.tasks.record import JsonObject, Origin, Status, Task, first_source
@@ -44,7 +44,7 @@ from weft.tasks.steps import step_fields
 
 def outcome_json(outcome: ScriptOutcome, run: ScriptRun) -> JsonObject:
     """Return the result of a successful script as JSON; raise TaskFailed for a failed one."""
-    if is_any():  # the program must see the stored outcome, as replay gives it
+    if has_secrets():  # the program must see the stored outcome, as replay gives it
         outcome = msgspec.convert(redact_json(msgspec.to_builtins(outcome)), ScriptOutcome)
     failure = script_failure(outcome, run.timeout_seconds)
     if failure is not None:
@@ -60,7 +60,7 @@ def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]
         asked = ask()
     except TaskFailed as error:  # a recorded failure
         return Resolved(_outcome_of(error))
-    return then(asked, lambda found: msgspec.convert(found, ScriptOutcome), rescue=_outcome_of)
+    return map_result(asked, lambda found: msgspec.convert(found, ScriptOutcome), rescue=_outcome_of)
 
 
 def _outcome_of(error: TaskFailed) -> ScriptOutcome:
@@ -88,7 +88,7 @@ Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
 class KeepsTurns(Protocol):
     """Effects with model sessions that can be journalled turn by turn."""
 
-    async def call_model_kept(
+    async def call_model_journaled(
         self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal
     ) -> TaskResult:
         """Call the model as `call_model` does, but look up each turn and tool call in the journal first."""
@@ -99,7 +99,7 @@ class KeepsTurns(Protocol):
 class KnowsSurroundings(Protocol):
     """Effects that know what else the outcome of a script or tool depends on."""
 
-    async def decides_on(self, request: ScriptRun | ToolCall) -> Any | None:
+    async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
         """Return what the outcome depends on besides the request, as JSON; None if that is unknown."""
         ...
 
@@ -146,14 +146,14 @@ class DurableEffects:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, account)), {}
             turns = JournaledSession(self._journal, step, call, self._slots, self._earlier.find)
-            result = await self._keeping.call_model_kept(step, call, account, turns)
+            result = await self._keeping.call_model_journaled(step, call, account, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
             # A response cut short by a budget is not reused by runs that may have a larger one.
             is_cut = bool(result.notes.get("truncated"))
             return result_json(result), {"reuse_hash": None if is_cut else turns.reuse_hash}
 
-        return then(self._step(step, perform), _answer)
+        return map_result(self._step(step, perform), _answer)
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """Return the outcome of the script; other runs reuse it only if the script allows that."""
@@ -167,7 +167,7 @@ class DurableEffects:
                 outcome = await self._inner.run_script(await self._recorded(step, opened), run)
             return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
-        return ending(lambda: then(self._step(step, perform), lambda outcome: outcome.result))
+        return ending(lambda: map_result(self._step(step, perform), lambda outcome: outcome.result))
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         """Return the tool's value; other runs reuse it only if the tool is pure."""
@@ -178,11 +178,11 @@ class DurableEffects:
             if source is not None:
                 return source.result or {}, {"source": source}
             # A person may take days, and must not occupy a slot.
-            async with nullcontext() if call.tool == ASKS_PEOPLE else self._slots:
+            async with nullcontext() if call.tool == USER_INPUT_TOOL else self._slots:
                 value = await self._inner.call_tool(step, call, account)
-            return {"value": tool_answer(call.tool, value)}, {"reuse_hash": reuse_hash}
+            return {"value": check_tool_result(call.tool, value)}, {"reuse_hash": reuse_hash}
 
-        return then(self._step(step, perform), lambda outcome: outcome.result.get("value"))
+        return map_result(self._step(step, perform), lambda outcome: outcome.result.get("value"))
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
@@ -191,9 +191,9 @@ class DurableEffects:
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             async with self._slots:
                 found = await self._inner.get_context(step, query, account)
-            return context_answer(found), {}
+            return check_context_result(found), {}
 
-        return then(self._step(step, perform), lambda outcome: outcome.result)
+        return map_result(self._step(step, perform), lambda outcome: outcome.result)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """Evaluate the body and return its result, even if the result is recorded: the body binds names."""
@@ -202,7 +202,7 @@ class DurableEffects:
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
         if found is not None and (found.task.status is Status.COMPLETED or _is_ending_again()):
             return await self._inner.around(step, body)
-        if found is not None and is_halted(found.task):
+        if found is not None and is_step_cancelled(found.task):
             journal.past.pass_over(step.key)
             self._given(found)
         opened = journal.begin(step, input_hash, resumable(found))
@@ -237,7 +237,7 @@ class DurableEffects:
 
     async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
         """Return the digest under which other runs find the outcome; None if they must not reuse it."""
-        facts = None if self._reusing is None else await self._reusing.decides_on(request)
+        facts = None if self._reusing is None else await self._reusing.result_depends_on(request)
         return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
     def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
@@ -300,7 +300,7 @@ class DurableEffects:
                 task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None
             )
         if task.status is Status.CANCELLED:
-            error = halted_failure(task)
+            error = cancelled_step_failure(task)
         else:
             error = failure_of(step_fields(task).get("failure"), task.error)
         raise error
@@ -308,8 +308,8 @@ class DurableEffects:
 
 def _is_ending_again() -> bool:
     """Return whether a replayed limit ends an enclosing scope; its steps are recorded already."""
-    scope = scope_around()
-    return scope is not None and any(one.foretold is not None for one in scope.chain())
+    scope = enclosing_scope()
+    return scope is not None and any(one.replayed_limit is not None for one in scope.chain())
 
 
 def _is_cancelled() -> bool:

@@ -2,12 +2,12 @@
 
 from weft.errors import RequestError, WeftError
 from weft.evaluator.effects import Step
-from weft.evaluator.errors import EndsEvaluation
+from weft.evaluator.errors import EvaluationAborted
 from weft.language.source import NOWHERE, Span
 from weft.tasks.parsing.problems import shown
 
 
-class RunLost(EndsEvaluation, WeftError):
+class RunLost(EvaluationAborted, WeftError):
     """Another worker has taken over the task; this attempt stores nothing more."""
 
     code = "run-lost"
@@ -30,7 +30,7 @@ class NoRun(RequestError):
         self.root_id = root_id
 
 
-class ReplayDiffers(EndsEvaluation, RequestError):
+class ReplayDiffers(EvaluationAborted, RequestError):
     """A resumed program made another request than the recorded one: it is not deterministic."""
 
     code = "replay-differs"
@@ -46,7 +46,7 @@ class ReplayDiffers(EndsEvaluation, RequestError):
         self.span = span
 
 
-class StepsLeft(EndsEvaluation, RequestError):
+class StepsLeft(EvaluationAborted, RequestError):
     """A resumed program ended without reaching a recorded step: it is not deterministic."""
 
     code = "steps-left"

@@ -16,7 +16,7 @@ from weft.evaluator.evaluator import Evaluator
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId, TaskId
 from weft.language.diagnostics import InvalidProgram
-from weft.language.file_paths import CertainFile, certain_files
+from weft.language.file_paths import RequiredFile, find_required_files
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.fork import Fork, may_reuse
@@ -46,7 +46,7 @@ NewEffects = Callable[[StoredProgram], Effects]
 class LooksForFiles(Protocol):
     """Effects that can check in advance that files exist."""
 
-    async def require_files(self, files: Iterable[CertainFile]) -> None: ...
+    async def require_files(self, files: Iterable[RequiredFile]) -> None: ...
 
 
 @runtime_checkable
@@ -67,7 +67,7 @@ class TemplateExecutor:
     )
     input_schema: JsonObject | None = None
     uses_dependencies = False
-    let_go_seconds = 15.0
+    cancel_grace_seconds = 15.0
     """Longer than the time that an effect has to clean up."""
 
     def __init__(
@@ -167,7 +167,7 @@ class TemplateExecutor:
         task = work.task
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program), FAILURE: failure_json(error)}
-        await self._store.keep_params(run, params, now=self._clock.now())
+        await self._store.update_params(run, params, now=self._clock.now())
 
     async def _program(self, work: Work) -> StoredProgram:
         """Return the program of the task.
@@ -191,7 +191,7 @@ class TemplateExecutor:
         # Before the first step: a resumed run must evaluate the same program, even if the template changed.
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program)}
-        if not await self._store.keep_params(run, params, now=self._clock.now()):
+        if not await self._store.update_params(run, params, now=self._clock.now()):
             raise RunLost(task_id=task.id)
         return program
 
@@ -203,7 +203,7 @@ class RegisteredExecutor:
     input_schema: JsonObject | None = None
     """None, because templates of one name differ between owners; `execute` checks the inputs."""
     uses_dependencies = False
-    let_go_seconds = TemplateExecutor.let_go_seconds
+    cancel_grace_seconds = TemplateExecutor.cancel_grace_seconds
 
     def __init__(self, name: str, programs: TemplateExecutor) -> None:
         self.id = name
@@ -219,7 +219,7 @@ async def _evaluate(
     libraries = [library.definitions() for library in program.libraries]
     if files is not None:
         definitions = [form for library in libraries for form in library.forms]
-        await files.require_files(certain_files(main.forms, definitions, bindings))
+        await files.require_files(find_required_files(main.forms, definitions, bindings))
     for library in libraries:
         await evaluator.evaluate(library)
     return await evaluator.evaluate(main, bindings)

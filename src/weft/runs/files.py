@@ -6,9 +6,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from weft.config.paths import read_start
-from weft.language.ast import Program, Template, definitions_of
+from weft.language.ast import Program, Template, keep_definitions
 from weft.language.builtins import is_reserved
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order, refuse
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order, invalid_program
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.reading import Surface, read_bytes
 from weft.language.source import Source, Span
@@ -131,7 +131,7 @@ def load_definitions(paths: Sequence[Path]) -> Program:
     problems += name_problems(templates_of(loaded), TaskLibrary())
     if problems:
         raise InvalidProgram(in_order(problems))
-    return Program(tuple(form for one in loaded for form in definitions_of(one.program).forms))
+    return Program(tuple(form for one in loaded for form in keep_definitions(one.program).forms))
 
 
 def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
@@ -148,7 +148,11 @@ def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]
 
 def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
     """Return what could be parsed of a file; None if nothing could."""
-    return LoadedFile(name, error.rest.program, error.rest.mentioned) if error.rest is not None else None
+    return (
+        LoadedFile(name, error.partial.program, error.partial.mentioned)
+        if error.partial is not None
+        else None
+    )
 
 
 def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
@@ -173,4 +177,4 @@ def _is_program_file(file: Path, folder: Path) -> bool:
 
 
 def _no_program(path: Path, reason: str) -> InvalidProgram:
-    return refuse(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)
+    return invalid_program(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)

@@ -8,7 +8,7 @@ from weft.store.models import StoredStep
 from weft.store.protocol import TaskStore
 from weft.tasks.operations.fork import FORK
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import place_of_key, step_fields
+from weft.tasks.steps import program_position_of_key, step_fields
 
 
 def may_reuse(task: Task) -> bool:
@@ -29,8 +29,8 @@ class Fork:
     """The steps of the forked run, split at the fork point."""
 
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
-        position = place_of_key(from_key)
-        self._before = {step.key: step for step in steps if place_of_key(step.key) < position}
+        position = program_position_of_key(from_key)
+        self._before = {step.key: step for step in steps if program_position_of_key(step.key) < position}
         self._old = frozenset(step.task.id for step in steps)
         self.is_reusing = is_reusing
 

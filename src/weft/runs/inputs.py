@@ -19,7 +19,7 @@ from weft.language.ast import (
     TaskNode,
     Template,
     Variable,
-    definitions_of,
+    keep_definitions,
 )
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import nearest
@@ -51,10 +51,10 @@ class NothingToRun(RequestError):
         super().__init__(f"{name} only defines {named}; {hint}")
 
 
-def require_use(program: StoredProgram, inputs: Collection[str]) -> None:
+def reject_unused_inputs(program: StoredProgram, inputs: Collection[str]) -> None:
     """Raise NothingToRun if the program only defines, or UnusedInputs for inputs that it never names."""
     main = program.main.read()
-    if program.entry is None and main.forms and definitions_of(main) == main:
+    if program.entry is None and main.forms and keep_definitions(main) == main:
         names = [form.name for form in main.forms if isinstance(form, Template | Define)]
         raise NothingToRun(program.main.name, names)
     known = frozenset(_names(form for one in program.programs() for form in one.forms))

@@ -15,10 +15,10 @@ from weft.ids import NewTaskId, TaskId
 from weft.runs.replay import RecordedSteps, prior_usage
 from weft.runs.step_records import (
     cancelled_by_program,
+    cancelled_step_failure,
     completed,
     failed,
     failure_json,
-    halted_failure,
     inputs_of,
     kind_of,
     name_of,
@@ -26,12 +26,12 @@ from weft.runs.step_records import (
     with_mark,
 )
 from weft.runs.step_writer import StepWriter
-from weft.secrets.registry import is_any, redact_json
+from weft.secrets.registry import has_secrets, redact_json
 from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import PROMPT, first_mark
+from weft.tasks.steps import PROMPT, initial_step_fields
 
 
 class OpenStep:
@@ -269,7 +269,7 @@ class Journal:
         if task_id is None:
             return []
         task = with_mark(await self._store.get(task_id, owner=EVERYONE), **facts)
-        return [StepChange(task, key, "", is_new=False, is_mark=True)]
+        return [StepChange(task, key, "", is_new=False, is_params_only=True)]
 
     def _record(self, step: Step) -> Task:
         return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step))
@@ -287,7 +287,7 @@ class Journal:
         params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
         if prompt:
             params[PROMPT] = prompt
-        if is_any():
+        if has_secrets():
             name, inputs, params = redact_json(name), redact_json(inputs), redact_json(params)
         return Task(
             id=self._new_id(),
@@ -312,7 +312,7 @@ class Journal:
             now = self._clock.now()
             params = {
                 **(task.params or {}),
-                "step": {**first_mark(task), **prior_usage(self.past, key, task)},
+                "step": {**initial_step_fields(task), **prior_usage(self.past, key, task)},
             }
             opened.task = evolve(
                 task,
@@ -353,7 +353,7 @@ class Journal:
     ) -> None:
         """Store the end of a step; raise TaskFailed if somebody has cancelled the step."""
         if not await self._ended_now(opened, task, reuse_hash, is_last=is_last):
-            raise halted_failure(await self._store.get(opened.task.id, owner=EVERYONE))
+            raise cancelled_step_failure(await self._store.get(opened.task.id, owner=EVERYONE))
 
     async def _ended_now(
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool = False
@@ -412,7 +412,7 @@ class Journal:
             is_new,
             is_first,
             is_continued,
-            is_late_to_cancel=has_outcome,
+            is_outcome_used=has_outcome,
             has_steps=task.id in self._with_children,
         )
 

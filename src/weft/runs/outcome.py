@@ -11,11 +11,11 @@ from weft.ids import TaskId
 from weft.language.diagnostics import InvalidProgram
 from weft.runs.errors import NoRun, differs
 from weft.runs.program import NoProgram, program_of
-from weft.runs.replay import is_halted
-from weft.runs.step_records import FAILURE, failure_of, halted_failure
+from weft.runs.replay import is_step_cancelled
+from weft.runs.step_records import FAILURE, cancelled_step_failure, failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import KEY, Usage, has_told_usage, is_answer, is_step, step_fields, usage_of
+from weft.tasks.steps import KEY, Usage, has_own_usage, is_model_step, is_step, step_fields, usage_of
 
 
 class Spent(Struct, frozen=True):
@@ -33,7 +33,7 @@ class RunOutcome(Struct, frozen=True):
     status: Status
     result: TaskResult | None
     """For a failed run, the failed result; None while the run has not ended."""
-    is_halted: bool = False
+    is_step_cancelled: bool = False
     """Whether a step that somebody cancelled ended the run."""
 
 
@@ -65,10 +65,10 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
     for step in reversed(last.values()):
         mark = step_fields(step)
         if mark.get("ended_run"):
-            return failure_of(mark["ended_run"], task.error), is_halted(step)
-    for step in filter(is_halted, reversed(last.values())):  # cancelled steps are not marked
+            return failure_of(mark["ended_run"], task.error), is_step_cancelled(step)
+    for step in filter(is_step_cancelled, reversed(last.values())):  # cancelled steps are not marked
         if (step.error or "") in (task.error or ""):
-            return halted_failure(step), True
+            return cancelled_step_failure(step), True
     return _own_failure(task), False
 
 
@@ -100,9 +100,9 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
     for task in tasks:
         below.setdefault(task.parent_id, []).append(task)
     by_id = {task.id: task for task in tasks}
-    counted = {_step_id(task, by_id) for task in tasks if has_told_usage(task)}
+    counted = {_step_id(task, by_id) for task in tasks if has_own_usage(task)}
     total, reused = Usage(), 0
-    for task in filter(is_answer, tasks):
+    for task in filter(is_model_step, tasks):
         reused += task.origin_type is Origin.LINK
         # A session restarted in another record already counts the turns of the first one.
         turns = () if _step_id(task, by_id) in counted else below.get(task.id, ())

@@ -14,8 +14,8 @@ from weft.config.sections import ModelsSettings
 from weft.config.settings import find_project_file, working_folder
 from weft.errors import RequestError
 from weft.executors.protocol import ExecutionFailed
-from weft.language.ast import FunctionCall, Node, Program, TaskNode, Template, Variable, definitions_of
-from weft.language.diagnostics import refuse
+from weft.language.ast import FunctionCall, Node, Program, TaskNode, Template, Variable, keep_definitions
+from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskLibrary
 from weft.language.reading import Surface, read_bytes, read_text
 from weft.language.schemas import ReadSchema, is_path
@@ -48,7 +48,7 @@ class StoredText(Struct, frozen=True, omit_defaults=True):
 
     def definitions(self) -> Program:
         """Parse the text as a library: only its templates and functions."""
-        return definitions_of(self.read())
+        return keep_definitions(self.read())
 
 
 class StoredProgram(Struct, frozen=True, omit_defaults=True):
@@ -95,17 +95,17 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
                     found[_schema_key(source, path)] = read(path, source)
                 except (OSError, UnicodeDecodeError) as error:
                     reason = getattr(error, "strerror", None) or str(error)
-                    raise refuse(node.span, "bad-value", f"schema file '{path}': {reason}") from None
+                    raise invalid_program(node.span, "bad-value", f"schema file '{path}': {reason}") from None
         return msgspec.structs.replace(self, schemas=found)
 
 
-def printed(program: Program, name: str = "<python>") -> StoredText:
+def print_text(program: Program, name: str = "<python>") -> StoredText:
     """Return a program built in Python as source text."""
     return StoredText(name, print_program(program), "sexp")
 
 
-def printed_library(library: TaskLibrary) -> StoredText:
-    return printed(Program(tuple(definition.template for definition in library)), "<library>")
+def print_library(library: TaskLibrary) -> StoredText:
+    return print_text(Program(tuple(definition.template for definition in library)), "<library>")
 
 
 def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:

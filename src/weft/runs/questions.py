@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.joins import scope_around
+from weft.evaluator.joins import enclosing_scope
 from weft.evaluator.results import TaskFailure
-from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskHere, KeepQuestion
-from weft.executors.protocol import Rests
+from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskAtTerminal, RecordQuestion
+from weft.executors.protocol import Suspend
 from weft.ids import TaskId
 from weft.runs.journal import Journal, OpenStep
 from weft.runs.replay import resumable
@@ -33,7 +33,7 @@ MOST_SECONDS = 10**9
 
 def due_time(now: datetime) -> str | None:
     """Return the deadline for answering, from the enclosing time limits, in ISO format; None if unlimited."""
-    scope = scope_around()
+    scope = enclosing_scope()
     due = None if scope is None else scope.due()
     if due is None:
         return None
@@ -43,7 +43,7 @@ def due_time(now: datetime) -> str | None:
 
 def count_time_of(task: Task, *, now: datetime | None = None) -> None:
     """Count the waiting time of a recorded question towards enclosing limits; pass `now` if it is open."""
-    scope = scope_around()
+    scope = enclosing_scope()
     ended = task.completed_at if now is None else now
     if scope is None or not scope.has_waits or task.created_at is None or ended is None:
         return
@@ -66,7 +66,7 @@ LOOK_SECONDS = 0.5
 class AsksPeople(Protocol):
     """Effects with questions to people that can be recorded."""
 
-    def ask_through(self, keep: KeepQuestion) -> None:
+    def ask_through(self, keep: RecordQuestion) -> None:
         """Ask questions through `keep` from now on."""
         ...
 
@@ -86,9 +86,9 @@ class Questions:
         self._alarm: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
         self._suspending: asyncio.Task[None] | None = None
-        self._suspension: Rests | Exception | None = None
+        self._suspension: Suspend | Exception | None = None
 
-    async def ask(self, question: str, step_key: str, here: AskHere | None) -> str:
+    async def ask(self, question: str, step_key: str, here: AskAtTerminal | None) -> str:
         """Return a person's answer; raise TaskFailed if somebody has cancelled the question."""
         self._asked[step_key] += 1
         key = f"{step_key}?{self._asked[step_key]}"
@@ -117,7 +117,7 @@ class Questions:
             self._journal.cancel_attempt(opened)
             raise
 
-    async def _answered(self, opened: OpenStep, question: str, here: AskHere | None) -> str:
+    async def _answered(self, opened: OpenStep, question: str, here: AskAtTerminal | None) -> str:
         elsewhere: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._waiting[opened.task.id] = opened, elsewhere
         self._watch()
@@ -130,7 +130,7 @@ class Questions:
             del self._waiting[opened.task.id]
 
     async def _asked_at_both(
-        self, opened: OpenStep, question: str, here: AskHere, elsewhere: asyncio.Future[Task]
+        self, opened: OpenStep, question: str, here: AskAtTerminal, elsewhere: asyncio.Future[Task]
     ) -> str:
         """Ask at this terminal too, and return the first answer, from here or from another process."""
         asking: asyncio.Future[Any] = asyncio.ensure_future(here(question))
@@ -225,7 +225,7 @@ class Questions:
                 return
             asked = [opened.task for opened, _ in self._waiting.values()]
             wake_at = min((due for task in asked if (due := due_at(task)) is not None), default=None)
-            self._suspension = Rests([task.id for task in asked], self._journal.suspend(), wake_at=wake_at)
+            self._suspension = Suspend([task.id for task in asked], self._journal.suspend(), wake_at=wake_at)
         if self._evaluation is not None:
             self._evaluation.cancel(SUSPENDED)
 

@@ -11,7 +11,7 @@ from weft.language.source import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.models import StoredStep
 from weft.tasks.record import JsonObject, Status, Task
-from weft.tasks.steps import step_fields, unkept_usage
+from weft.tasks.steps import step_fields, unrecorded_usage
 
 
 class ReplayAction(Enum):
@@ -130,7 +130,7 @@ class RecordedSteps:
     def action_for(self, task: Task) -> ReplayAction:
         """Return whether the recorded outcome is given, or the step performed again."""
         mark = step_fields(task)
-        if is_halted(task):
+        if is_step_cancelled(task):
             return ReplayAction.GIVEN  # the program gets it as a failure
         has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
         return ReplayAction.GIVEN if has_outcome and not mark.get("ended_run") else ReplayAction.PERFORMED
@@ -141,7 +141,7 @@ def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
     return ReplayDiffers(key=found.key, span=span, before=before, now=f"'{name}'")
 
 
-def is_halted(task: Task) -> bool:
+def is_step_cancelled(task: Task) -> bool:
     """Return whether somebody has cancelled the step, as opposed to the program itself."""
     return task.status is Status.CANCELLED and not step_fields(task).get("called_off")
 
@@ -154,7 +154,7 @@ def resumable(found: StoredStep | None) -> Task | None:
 
 def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
     """Return a step field with the usage of earlier attempts that recorded turns do not show, or nothing."""
-    return unkept_usage(task, _parts(past, key)).as_mark()
+    return unrecorded_usage(task, _parts(past, key)).as_step_fields()
 
 
 def _parts(past: RecordedSteps, key: str) -> Iterator[Task]:

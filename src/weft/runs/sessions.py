@@ -104,7 +104,7 @@ class JournaledSession:
         key: str,
         messages: Sequence[Message],
         ask: Callable[[], Awaitable[ModelReply]],
-        goes_on: Callable[[ModelReply], bool],
+        has_more_turns: Callable[[ModelReply], bool],
     ) -> ModelReply:
         """Return the recorded response of the turn, or ask for one; it is stored if further turns follow."""
         input_hash, name = turn_digest(messages), f"turn {key.rpartition('#')[2]}"
@@ -113,7 +113,7 @@ class JournaledSession:
             return msgspec.convert(found.task.result, ModelReply)
         async with self._slots:
             reply = await ask()
-        if not goes_on(reply):
+        if not has_more_turns(reply):
             return reply
         inputs = msgspec.to_builtins(self._first_inputs) if key.endswith("#1") else {}
         turn = self._journal.begin_part(key, input_hash, name, "turn", inputs=inputs)

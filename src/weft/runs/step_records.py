@@ -10,7 +10,7 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.operators.task import TITLE_CHARACTERS
 from weft.evaluator.results import TaskError, TaskFailure
 from weft.limits import MAX_NAME_CHARACTERS
-from weft.secrets.registry import is_any, redact_json
+from weft.secrets.registry import has_secrets, redact_json
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import error_text
 from weft.tasks.steps import step_fields
@@ -107,7 +107,7 @@ def failure_json(error: TaskFailed) -> JsonObject:
     return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
 
 
-def halted_failure(task: Task) -> TaskFailed:
+def cancelled_step_failure(task: Task) -> TaskFailed:
     """Return the failure that a program gets for a step that somebody cancelled; replay gives the same."""
     return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
 
@@ -137,7 +137,7 @@ def completed(task: Task, result: JsonObject, now: datetime) -> Task:
     return evolve(
         task,
         status=Status.COMPLETED,
-        result=redact_json(result) if is_any() else result,
+        result=redact_json(result) if has_secrets() else result,
         progress=1.0,
         completed_at=now,
         updated_at=now,
@@ -153,7 +153,7 @@ def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
         task,
         status=Status.FAILED,
         error=error_text(error.error.message),
-        params=redact_json(params) if is_any() else params,
+        params=redact_json(params) if has_secrets() else params,
         completed_at=now,
         updated_at=now,
     )

@@ -40,7 +40,7 @@ def argument_problems(
     return list(problems_of(validator_for(_schema_text(template)), inputs, path))
 
 
-def require_given(template: RegisteredTemplate, inputs: JsonObject) -> None:
+def check_arguments(template: RegisteredTemplate, inputs: JsonObject) -> None:
     """Raise InvalidTasks if the inputs do not fit the template; secrets are checked when the task starts."""
     schema = template.facts.input_schema
     problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.language.ast import Define, FunctionCall, Program, Template, Variable
 from weft.language.builtins import RESERVED_NAMES
-from weft.language.diagnostics import nearest, refuse
+from weft.language.diagnostics import invalid_program, nearest
 from weft.language.sexp.printer import print_program
 from weft.language.traversal import used_names
 from weft.runs.program import StoredProgram, StoredText
@@ -139,7 +139,7 @@ def _is_defined(template: RegisteredTemplate, own: Mapping[str, Template | Defin
             f"the program defines '{template.name}', but a registered template that it uses needs the "
             f"registered '{template.name}'; rename yours"
         )
-        raise refuse(mine.span, "duplicate-name", message)
+        raise invalid_program(mine.span, "duplicate-name", message)
     return True
 
 

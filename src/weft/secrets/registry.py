@@ -52,7 +52,7 @@ class Registry:
         """Pattern that finds any form, or an end of a secret, in one pass over a text."""
 
     @property
-    def is_any(self) -> bool:
+    def has_secrets(self) -> bool:
         """Return True if a secret is registered."""
         return bool(self._forms)
 
@@ -268,9 +268,9 @@ def forget_all() -> None:
     _REGISTRY.forget_all()
 
 
-def is_any() -> bool:
+def has_secrets() -> bool:
     """Return True if this process has a registered secret."""
-    return _REGISTRY.is_any
+    return _REGISTRY.has_secrets
 
 
 def redact(text: str) -> str:
@@ -298,7 +298,7 @@ def redact_struct(value: T) -> T:
 
     Return the same object if it has no secrets.
     """
-    if not _REGISTRY.is_any:
+    if not _REGISTRY.has_secrets:
         return value
     plain = msgspec.to_builtins(value)
     shown = _REGISTRY.redact_json(plain, with_numbers=False)

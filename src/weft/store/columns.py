@@ -183,7 +183,7 @@ _ENDED = {
 
 def step_events(change: StepChange) -> Iterator[NewEvent]:
     """Yield the events of a step: its start, once per attempt at the run, and its end."""
-    if change.is_mark:
+    if change.is_params_only:
         return
     task = change.task
     tree, began, ended = task.task_tree_id or task.id, task.started_at, task.completed_at

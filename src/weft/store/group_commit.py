@@ -13,21 +13,21 @@ from weft.store.errors import StoreError
 from weft.store.models import (
     AddedTemplate,
     AddTemplates,
-    KeepParams,
     NewTemplate,
     RegisteredTemplate,
     RemoveTemplate,
     Run,
     StepChange,
+    UpdateParams,
     WriteSteps,
 )
 from weft.store.protocol import AttemptResult, Claim, ClaimRequest, ClaimResult, Owner, Suspension
 from weft.store.requests import (
     AddWorker,
     EndFlow,
-    GiveBack,
     Operate,
     Recover,
+    Release,
     RemoveWorker,
     RenewWorker,
     Report,
@@ -219,8 +219,8 @@ class GroupedWrites:
     async def finish(self, claim: Claim, outcome: Outcome) -> bool:
         return bool(await self._group.write(AttemptResult(claim, outcome)))
 
-    async def give_back(self, claim: Claim, *, now: datetime) -> bool:
-        return bool(await self._group.write(GiveBack(claim, now)))
+    async def release(self, claim: Claim, *, now: datetime) -> bool:
+        return bool(await self._group.write(Release(claim, now)))
 
     async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
         refused: frozenset[TaskId] | None = await self._group.write(WriteSteps(run, tuple(changes)))
@@ -268,8 +268,8 @@ class GroupedWrites:
         removed: RegisteredTemplate | None = await self._group.write(RemoveTemplate(name, user_id, now))
         return removed
 
-    async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
-        return bool(await self._group.write(KeepParams(run, params, now)))
+    async def update_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
+        return bool(await self._group.write(UpdateParams(run, params, now)))
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests together, and call `done` with the outcome of each."""

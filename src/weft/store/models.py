@@ -31,9 +31,9 @@ class StepChange(Struct, frozen=True):
     """Whether this is the first stored step below its parent."""
     is_continued: bool = False
     """Whether this attempt at the run stored the step before, so that its start is already in the log."""
-    is_late_to_cancel: bool = False
+    is_outcome_used: bool = False
     """Whether the program already used the outcome, so that a cancellation of the step is ignored."""
-    is_mark: bool = False
+    is_params_only: bool = False
     """Whether only `params` change, even if the step has ended; the step is no longer reusable."""
     has_steps: bool = False
     """Whether steps were stored below it; those still open when it ends are ended with it."""
@@ -114,7 +114,7 @@ class RemoveTemplate(Struct, frozen=True):
     now: datetime
 
 
-class KeepParams(Struct, frozen=True):
+class UpdateParams(Struct, frozen=True):
     """Update the params of a running program task, as long as its attempt is held."""
 
     run: Run

@@ -75,7 +75,7 @@ class Suspension(Struct, frozen=True):
     dependencies: tuple[Dependency, ...] = ()
     """The task's own dependencies. While it is suspended, it depends on these and on `until`."""
     wake_at: datetime | None = None
-    """When to resume the task even if `until` has not finished; the engine polls `overdue_rests`."""
+    """When to resume the task even if `until` has not finished; the engine polls `overdue_suspensions`."""
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class ClaimResult(Struct, frozen=True, kw_only=True):
     claimed: tuple[Claimed, ...] = ()
     next_ready_at: datetime | None = None
     """When the next delayed task of the flows may start."""
-    left_to_others: frozenset[str] = frozenset()
+    unknown_methods: frozenset[str] = frozenset()
     """Methods of ready tasks that only another worker may know."""
 
 
@@ -200,7 +200,7 @@ class TaskStore(Protocol):
         """End the attempt. Return False, with nothing written, if the claim is no longer held."""
         ...
 
-    async def give_back(self, claim: Claim, *, now: datetime) -> bool:
+    async def release(self, claim: Claim, *, now: datetime) -> bool:
         """Release the task, and do not count the attempt as lost. Return False if the claim is not held."""
         ...
 
@@ -233,7 +233,7 @@ class TaskStore(Protocol):
         """Return the record of a step of any owner, or None if it was deleted."""
         ...
 
-    async def keep_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
+    async def update_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
         """Update the params of a running program task. Return False if the attempt is no longer held."""
         ...
 
@@ -355,7 +355,7 @@ class TaskStore(Protocol):
         """Return enabled schedules that are due, the longest overdue first, starting after `after`."""
         ...
 
-    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+    async def overdue_suspensions(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
         """Return suspended tasks that are past their `wake_at`, the longest overdue first."""
         ...
 

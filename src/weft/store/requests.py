@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
+from weft.store.models import AddTemplates, RemoveTemplate, UpdateParams, WriteSteps
 from weft.store.protocol import AttemptResult, Claim, ClaimRequest, Owner, Suspension
 from weft.tasks.decisions import Operation
 
@@ -29,7 +29,7 @@ class Report(Struct, frozen=True):
     now: datetime
 
 
-class GiveBack(Struct, frozen=True):
+class Release(Struct, frozen=True):
     """Release a claimed task."""
 
     claim: Claim
@@ -98,7 +98,7 @@ Request = (
     | Report
     | AttemptResult
     | Suspension
-    | GiveBack
+    | Release
     | ClaimRequest
     | RunFlow
     | EndFlow
@@ -110,5 +110,5 @@ Request = (
     | Operate
     | AddTemplates
     | RemoveTemplate
-    | KeepParams
+    | UpdateParams
 )

@@ -12,7 +12,7 @@ from weft.ids import TaskId
 from weft.limits import MAX_NESTED_DEPTH
 from weft.tasks.parsing.problems import task_object
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import is_step, place_of
+from weft.tasks.steps import is_step, program_position
 
 Edges = Mapping[TaskId, Sequence[TaskId]]
 
@@ -154,7 +154,7 @@ class Flow:
         for siblings in found.values():
             # Steps are stored in the order in which they end, but shown in program order.
             if is_step(self.by_id[siblings[0]]):
-                siblings.sort(key=lambda task_id: place_of(self.by_id[task_id]))
+                siblings.sort(key=lambda task_id: program_position(self.by_id[task_id]))
         return found
 
     @cached_property
@@ -181,7 +181,7 @@ class Flow:
             stack.extend((child, depth + 1) for child in reversed(self.children.get(task_id, [])))
 
 
-def makers(flow: Flow) -> dict[TaskId, TaskId | None]:
+def find_step_owners(flow: Flow) -> dict[TaskId, TaskId | None]:
     """Return the task that made each step or descendant of a step; None if that task is not in the flow."""
     found: dict[TaskId, TaskId | None] = {}
     if not any(map(is_step, flow)):

@@ -51,7 +51,7 @@ def is_overdue(task: Task, now: datetime) -> bool:
     return due is not None and now >= due
 
 
-def woken(flow: Flow, until: Collection[TaskId]) -> tuple[Task, ...]:
+def resumed_tasks(flow: Flow, until: Collection[TaskId]) -> tuple[Task, ...]:
     """Return the tasks that are suspended until one of the questions ends, ready to be resumed.
 
     A task is resumed as soon as one of its questions has ended, without waiting for the others.

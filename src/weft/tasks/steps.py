@@ -43,7 +43,7 @@ def with_current_names(params: JsonObject) -> JsonObject:
     return {PROMPT if name == OLD_PROMPT else name: value for name, value in params.items()}
 
 
-def first_mark(task: Task) -> JsonObject:
+def initial_step_fields(task: Task) -> JsonObject:
     """Return the fields of a step as they were when it started, without those of its outcome."""
     return {name: value for name, value in step_fields(task).items() if name in (KEY, KIND, DUE_AT)}
 
@@ -93,15 +93,15 @@ def is_step(task: Task) -> bool:
     return task.schemas is None and bool(step_fields(task).get("key"))
 
 
-Place = tuple[tuple[int, str], ...]
+ProgramPosition = tuple[tuple[int, str], ...]
 
 
-def place_of(task: Task) -> Place:
+def program_position(task: Task) -> ProgramPosition:
     """Return the position of a step in its program, as a sortable key; empty for other tasks."""
-    return place_of_key(str(step_fields(task).get("key") or ""))
+    return program_position_of_key(str(step_fields(task).get("key") or ""))
 
 
-def place_of_key(key: str) -> Place:
+def program_position_of_key(key: str) -> ProgramPosition:
     """Return the position of a step key in its program: turns (`#`) come first, limits (`!`) last."""
     return tuple(
         (int(number), "") if number else ({"#": -1, "!": _LAST}.get(mark, 0), word)
@@ -137,13 +137,13 @@ class Usage(Struct, frozen=True):
             *(max(0, mine - theirs) for mine, theirs in zip(astuple(self), astuple(other), strict=True))
         )
 
-    def as_mark(self) -> JsonObject:
+    def as_step_fields(self) -> JsonObject:
         """Return the usage as an entry of `params.step`; empty if it is zero."""
         spent = {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
         return {SPENT: spent} if spent else {}
 
 
-def is_answer(task: Task) -> bool:
+def is_model_step(task: Task) -> bool:
     """Return whether the record is a step that a model performs."""
     return step_fields(task).get("kind") == "atomic"
 
@@ -154,7 +154,7 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
     `below` are the records below it: if the step itself has no usage yet, its turns are summed. A
     link has no usage.
     """
-    if not is_answer(task) or task.origin_type is Origin.LINK:
+    if not is_model_step(task) or task.origin_type is Origin.LINK:
         return None
     own = _own_usage(task) or _sum(_turn(part) for part in below)
     before = step_fields(task).get(SPENT)
@@ -163,14 +163,14 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
     return own
 
 
-def has_told_usage(task: Task) -> bool:
+def has_own_usage(task: Task) -> bool:
     """Return whether a step itself records the usage of all its turns."""
-    return is_answer(task) and task.origin_type is not Origin.LINK and _own_usage(task) is not None
+    return is_model_step(task) and task.origin_type is not Origin.LINK and _own_usage(task) is not None
 
 
-def unkept_usage(task: Task, below: Iterable[Task]) -> Usage:
+def unrecorded_usage(task: Task, below: Iterable[Task]) -> Usage:
     """Return the usage of a retried step that is not recorded in its stored turns."""
-    if not is_answer(task):
+    if not is_model_step(task):
         return Usage()
     below = list(below)
     return (usage_of(task, below) or Usage()).beyond(_sum(_turn(part) for part in below) or Usage())

@@ -144,16 +144,16 @@ class _Collected:
     ) -> None:
         from opentelemetry import context
 
-        if error is not None and not is_rest(error):
+        if error is not None and not is_suspension(error):
             message = redact(str(error)) if is_content_shown() else None
             self.fail(error_type(error), message)
         context.detach(self._token)
         self._span.end()
 
 
-def is_rest(error: BaseException) -> bool:
+def is_suspension(error: BaseException) -> bool:
     """Return whether the exception suspends the work, which is not a failure."""
-    return getattr(error, "is_rest", False) or (
+    return getattr(error, "is_suspension", False) or (
         isinstance(error, CancelledError) and error.args == (SUSPENDED,)
     )
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from weft.aio import run_blocking
 from weft.errors import text_of
-from weft.evaluator.errors import EndsEvaluation
+from weft.evaluator.errors import EvaluationAborted
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.tools.arguments import is_finite, read_arguments, schema_of
 from weft.tools.registry import ToolRegistry, check_name
@@ -92,7 +92,7 @@ class FunctionTool:
                 return await self.function(**keywords)
             value = await run_blocking(lambda: self.function(**keywords), name=f"weft-{self.definition.name}")
             return await value if inspect.isawaitable(value) else value
-        except (ToolFailed, EndsEvaluation, asyncio.CancelledError):
+        except (ToolFailed, EvaluationAborted, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:
             raise ToolFailed(text_of(error)) from error

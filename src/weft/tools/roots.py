@@ -33,7 +33,7 @@ CLOSED_FOLDERS = frozenset({".git", ".weft"})
 """Neither read nor written: `.git/config` may contain a token, `.git/hooks` are executables, and a store has
 the inputs and results of all tasks, also of other owners."""
 
-KEPT_FILES = frozenset({"weft.toml", ".mcp.json"})
+READ_ONLY_FILES = frozenset({"weft.toml", ".mcp.json"})
 """Read, but never written: they decide which executables run and what tools may do."""
 
 _MODULE_SUFFIXES = tuple(all_suffixes())
@@ -93,7 +93,7 @@ class Roots:
         kept_packages: Iterable[Path | str] = (),
         keeps_imports: bool = False,
     ) -> None:
-        """Set the roots and the files that may not be written, in addition to `KEPT_FILES`.
+        """Set the roots and the files that may not be written, in addition to `READ_ONLY_FILES`.
 
         `kept_modules` are names of Python modules, in any folder. `kept_packages` are paths without a suffix,
         including all modules below them. `keeps_imports` adds the modules that this process has imported,
@@ -107,7 +107,7 @@ class Roots:
             path: folder.resolve() for folder in given for path in (folder, folder.resolve())
         }
         self.folders = tuple(dict.fromkeys(self._resolved_by_path.values()))
-        self._kept_files = frozenset(map(_folded, KEPT_FILES | set(kept_files)))
+        self._kept_files = frozenset(map(_folded, READ_ONLY_FILES | set(kept_files)))
         self._kept_modules = [
             tuple(map(_folded, names[:length]))
             for names in (module.split(".") for module in kept_modules)

@@ -45,13 +45,13 @@ def test_a_reservation_is_freed_once() -> None:
 
 def test_settling_never_raises_and_what_is_over_shows_at_the_next_request() -> None:
     scope = Scope({"tokens": 100})
-    purse = ScopeAccount(scope, "greedy")
+    account = ScopeAccount(scope, "greedy")
 
-    purse.reserve(50, 0).settle(300, 0)
+    account.reserve(50, 0).settle(300, 0)
 
-    assert purse.left().tokens == 0
+    assert account.left().tokens == 0
     with pytest.raises(BudgetExceeded, match=r"most was spent by greedy \(300\)"):
-        purse.reserve(1, 0)
+        account.reserve(1, 0)
     with pytest.raises(BudgetExceeded, match="more than 100 tokens"):
         scope.check("tokens")
 
@@ -92,8 +92,8 @@ def test_the_error_names_the_biggest_spenders() -> None:
 class Paying(InMemoryEffects):
     """Uses the purse: sets aside 100, and takes what the prompt says."""
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
-        purse.reserve(100, 0).settle(int(call.prompt), 0)
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
+        account.reserve(100, 0).settle(int(call.prompt), 0)
         return TaskResult("ok", "COMPLETE", notes={"usage": {"tokens": 10_000}})
 
 

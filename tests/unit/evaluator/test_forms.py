@@ -4,7 +4,7 @@ import pytest
 
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
-from weft.evaluator.conversion import told_error
+from weft.evaluator.conversion import error_json_for_model
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms.error_locations import expression_of
 from weft.evaluator.functions import Closure
@@ -330,4 +330,4 @@ async def test_a_model_is_not_told_what_was_bound() -> None:
     with pytest.raises(TaskFailed) as raised:
         await value_of("(let ((x 1)) (car x))")
 
-    assert "s_expression_environment" not in told_error(raised.value.error)["details"]
+    assert "s_expression_environment" not in error_json_for_model(raised.value.error)["details"]

@@ -45,7 +45,7 @@ async def test_at_most_so_many_wait_at_the_same_time() -> None:
 
     class Counting(MemoryOnly):
         async def get_context(
-            self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+            self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
         ) -> dict[str, Any]:
             nonlocal under_way, most
             under_way += 1
@@ -156,7 +156,7 @@ class SlowToEnd(MemoryOnly):
         self.let_go = asyncio.Event()
 
     async def get_context(
-        self, step: Step, query: ContextQuery, purse: BudgetAccount = UNLIMITED
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
         self.began.append(step.key)
         try:

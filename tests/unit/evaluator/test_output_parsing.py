@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from weft.evaluator.output_parsing import BadOutput, parse_output
-from weft.language.schemas import shape_of
+from weft.language.schemas import parse_shape
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_word_that_begins_like_null_is_not_said_to_be_cut_off() -> None:
 
 def test_a_wrong_shape_is_told_with_every_violation() -> None:
     with pytest.raises(BadOutput) as refused:
-        parse_output('[1, "a", 2]', shape_of("string[]"))
+        parse_output('[1, "a", 2]', parse_shape("string[]"))
 
     assert refused.value.as_json() == {
         "type": "schema_mismatch",

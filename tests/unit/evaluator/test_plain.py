@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.evaluator.conversion import result_json_for_model, told_error
+from weft.evaluator.conversion import error_json_for_model, result_json_for_model
 from weft.evaluator.results import TaskFailure, TaskResult
 
 MEASURED: dict[str, Any] = {
@@ -31,7 +31,7 @@ def test_so_is_an_error_with_those_that_it_comes_from() -> None:
     details = {"subtaskError": inner, "partialResults": [done], "nestingDepth": 1}
     error = TaskFailure("subtask_failure", "it failed", notes=MEASURED, details=details)
 
-    assert told_error(error) == {
+    assert error_json_for_model(error) == {
         "type": "TASK_FAILURE",
         "reason": "subtask_failure",
         "message": "it failed",

@@ -10,7 +10,7 @@ import pytest
 
 from tests.executor_work import work_of
 from weft.aio import abandon
-from weft.executors.invoke import perform, seconds_to_let_go
+from weft.executors.invoke import grace_seconds_of, perform
 from weft.executors.registry import ExecutorRegistry
 
 
@@ -39,7 +39,7 @@ async def test_an_execute_that_goes_on_after_cancel_is_abandoned(caplog: pytest.
     log: list[str] = []
 
     class Deaf:
-        let_go_seconds = 0.01
+        cancel_grace_seconds = 0.01
 
         async def execute(self, inputs: dict[str, Any]) -> None:
             began.set()
@@ -69,8 +69,10 @@ async def test_an_execute_that_goes_on_after_cancel_is_abandoned(caplog: pytest.
 def test_an_executor_says_how_long_it_needs_to_let_go() -> None:
     registry = ExecutorRegistry()
     registry.executor("function")(lambda inputs: None)
-    registry.executor("slow")(type("Slow", (), {"let_go_seconds": 7.0, "execute": lambda self, inputs: None}))
+    registry.executor("slow")(
+        type("Slow", (), {"cancel_grace_seconds": 7.0, "execute": lambda self, inputs: None})
+    )
 
-    assert seconds_to_let_go(None) == 1.0
-    assert seconds_to_let_go(registry.get("function")) == 1.0
-    assert seconds_to_let_go(registry.get("slow")) == 7.0
+    assert grace_seconds_of(None) == 1.0
+    assert grace_seconds_of(registry.get("function")) == 1.0
+    assert grace_seconds_of(registry.get("slow")) == 7.0

@@ -41,9 +41,9 @@ def test_ids_are_unique(registry: ExecutorRegistry) -> None:
 def test_a_time_to_let_go_that_is_no_number_of_seconds_is_refused(
     registry: ExecutorRegistry, seconds: Any
 ) -> None:
-    made = type("Slow", (), {"let_go_seconds": seconds, "execute": lambda self, inputs: None})
+    made = type("Slow", (), {"cancel_grace_seconds": seconds, "execute": lambda self, inputs: None})
 
-    with pytest.raises(TypeError, match="executor 'slow': let_go_seconds must be a number of seconds"):
+    with pytest.raises(TypeError, match="executor 'slow': cancel_grace_seconds must be a number of seconds"):
         registry.executor("slow")(made)
     assert registry.find("slow") is None
 

@@ -5,7 +5,7 @@ import pytest
 from tests.executor_work import run, work_of
 from weft.executors import ExecutionFailed, ExecutorRegistry, UnknownExecutor
 from weft.executors.builtin import built_in_registry
-from weft.executors.invoke import perform, seconds_to_let_go
+from weft.executors.invoke import grace_seconds_of, perform
 from weft.ids import TaskId
 from weft.tasks.parsing.inputs import MissingMapping
 from weft.tasks.record import JsonObject
@@ -79,8 +79,8 @@ async def test_a_name_that_two_dependencies_have_is_refused(registry: ExecutorRe
 
 
 def test_it_lets_go_no_sooner_than_what_it_may_perform(registry: ExecutorRegistry) -> None:
-    own = seconds_to_let_go(registry.get("workflow_step"))
+    own = grace_seconds_of(registry.get("workflow_step"))
 
     assert own > max(
-        seconds_to_let_go(executor) for executor in registry.list() if executor.id != "workflow_step"
+        grace_seconds_of(executor) for executor in registry.list() if executor.id != "workflow_step"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.language.file_paths import certain_files
+from weft.language.file_paths import find_required_files
 from weft.language.reading import read_text
 
 FIRST = '(task :instructions "first") '
@@ -14,7 +14,7 @@ LOOP = """(director-evaluator-loop
 
 def found(text: str, **given: object) -> list[str]:
     """Return the paths."""
-    return [file.path for file in certain_files(read_text(text, "<text>").forms, (), given)]
+    return [file.path for file in find_required_files(read_text(text, "<text>").forms, (), given)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from weft.language.diagnostics import InvalidProgram
-from weft.language.fields import DEFAULTS, ContextKind, context_conflict, merged_context
+from weft.language.fields import DEFAULTS, ContextKind, context_conflict, merge_context
 from weft.language.source import Source, Span
 from weft.language.task_fields import ContextManagement, ContextOverrides
 
@@ -15,7 +15,7 @@ KINDS: tuple[ContextKind, ...] = tuple(DEFAULTS)
 
 
 def merged(kind: ContextKind, **written: Any) -> ContextManagement:
-    return merged_context(kind, ContextOverrides(**written), HERE)
+    return merge_context(kind, ContextOverrides(**written), HERE)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_no_settings_in_force_break_the_rule() -> None:
     ):
         written = ContextOverrides(inherit_context=inherit, fresh_context=fresh)  # type: ignore[arg-type]
         if context_conflict(written, HERE) is None:
-            settings = merged_context(kind, written, HERE)
+            settings = merge_context(kind, written, HERE)
             assert settings.fresh_context == "disabled" or settings.inherit_context == "none"
             assert settings.inherit_context == (inherit or settings.inherit_context)
             assert settings.fresh_context == (fresh or settings.fresh_context)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from weft.language.schemas import MAX_VIOLATIONS, NAMED_SCHEMAS, BadSchema, is_path, shape_of
+from weft.language.schemas import MAX_VIOLATIONS, NAMED_SCHEMAS, BadSchema, is_path, parse_shape
 
 FITTING: dict[str, list[Any]] = {
     "object": [{}, {"a": 1}],
@@ -36,14 +36,14 @@ BREAKING: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("name", NAMED_SCHEMAS)
 def test_a_name_stands_for_a_shape(name: str) -> None:
-    shape = shape_of(name)
+    shape = parse_shape(name)
 
     assert [shape.violations(value) for value in FITTING[name]] == [[]] * len(FITTING[name])
     assert all(shape.violations(value) for value in BREAKING[name])
 
 
 def test_an_inline_schema() -> None:
-    shape = shape_of('{"type": "object", "required": ["a/b"], "properties": {"a/b": {"type": "number"}}}')
+    shape = parse_shape('{"type": "object", "required": ["a/b"], "properties": {"a/b": {"type": "number"}}}')
 
     assert shape.violations({"a/b": 1}) == []
     assert [one.location for one in shape.violations({"a/b": "x"})] == ["/a~1b"]
@@ -52,7 +52,7 @@ def test_an_inline_schema() -> None:
 def test_a_schema_from_a_file() -> None:
     files = {"shapes/a.json": ' {"type": "integer"}\n'}
 
-    assert shape_of("shapes/a.json", files.__getitem__).schema == {"type": "integer"}
+    assert parse_shape("shapes/a.json", files.__getitem__).schema == {"type": "integer"}
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_what_is_no_shape_is_refused(text: str, message: str) -> None:
         raise FileNotFoundError(path)
 
     with pytest.raises(BadSchema) as refused:
-        shape_of(text, read)
+        parse_shape(text, read)
 
     assert message in str(refused.value)
 
 
 def test_violations_are_bounded_and_short() -> None:
-    found = shape_of("string[]").violations([1] * 100_000)
+    found = parse_shape("string[]").violations([1] * 100_000)
 
     assert len(found) == MAX_VIOLATIONS
-    assert len(str(shape_of("string").violations(["x" * 1_000_000])[0])) < 500
+    assert len(str(parse_shape("string").violations(["x" * 1_000_000])[0])) < 500

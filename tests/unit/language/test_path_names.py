@@ -2,7 +2,7 @@
 
 import pytest
 
-from weft.language.file_paths import path_names
+from weft.language.file_paths import find_path_names
 from weft.language.reading import read_text
 
 REVIEW = '(deftask review (path) :instructions "Review {{path}}" :files ("{{path}}")) '
@@ -31,7 +31,7 @@ XML = """<task><instructions>a</instructions>
     ],
 )
 def test_a_value_that_is_handed_on_to_a_path_is_one(text: str) -> None:
-    assert "which" in path_names(read_text(text, "<text>").forms)
+    assert "which" in find_path_names(read_text(text, "<text>").forms)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_a_value_that_is_handed_on_to_a_path_is_one(text: str) -> None:
     ],
 )
 def test_other_values_are_none(text: str) -> None:
-    assert "which" not in path_names(read_text(text, "<text>").forms)
+    assert "which" not in find_path_names(read_text(text, "<text>").forms)

@@ -14,7 +14,7 @@ from weft.evaluator.effects import ModelCall, Repair, Step, Turn
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import ResourceExhaustion, TaskFailure, TaskResult
 from weft.llm.errors import ContextTooLong, ModelError
-from weft.llm.events import AnswerCut, ModelEvent, TextArrived, TurnEnded, TurnFailed
+from weft.llm.events import ModelEvent, ResponseTruncated, TextArrived, TurnEnded, TurnFailed
 from weft.llm.handler import Handler
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
@@ -144,7 +144,7 @@ async def test_a_text_that_is_cut_is_complete_and_says_so() -> None:
     result = await run(ScriptedModel([reply]), a_call(template="tell"), on_event=events.append)
 
     assert (result.content, result.notes["truncated"]) == ("Once upon", True)
-    assert [event.template for event in events if isinstance(event, AnswerCut)] == ["tell"]
+    assert [event.template for event in events if isinstance(event, ResponseTruncated)] == ["tell"]
 
 
 async def test_json_that_is_cut_exhausts_the_output_and_is_kept() -> None:
@@ -232,7 +232,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
             self.replies = list(replies)
             self.keys: list[str] = []
 
-        async def reply(self, key: str, said: Any, ask: Any, goes_on: Any) -> ModelReply:
+        async def reply(self, key: str, said: Any, ask: Any, has_more_turns: Any) -> ModelReply:
             self.keys.append(key)
             return self.replies.pop(0)
 

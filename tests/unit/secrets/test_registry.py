@@ -26,7 +26,7 @@ def test_nothing_is_changed_while_nothing_is_registered() -> None:
     value = {"a": ["text"]}
 
     assert Registry().redact_json(value) is value
-    assert not Registry().is_any
+    assert not Registry().has_secrets
 
 
 @pytest.mark.parametrize("value", [KEY, PLAIN, "123456", "pass word with spaces"])
@@ -74,7 +74,7 @@ def test_short_values_are_no_secrets() -> None:
     assert not made.register("12345", "K")
     assert not made.register("  12345  ", "K")
     assert not made.register("secret", "K")
-    assert not made.is_any
+    assert not made.has_secrets
 
 
 def test_redacting_twice_changes_nothing() -> None:

@@ -5,10 +5,10 @@ import re
 from weft.cli.display.output import printable
 from weft.cli.invoke import echo
 from weft.llm.events import (
-    AnswerCut,
     ModelEvent,
     RequestRetried,
     ResourceWarned,
+    ResponseTruncated,
     SubtaskChanged,
     SubtaskRefused,
     TextArrived,
@@ -39,7 +39,7 @@ class ModelEventPrinter:
                 self._line(f"subtask {event.subtask_key} '{event.template}': {event.status}")
             case SubtaskRefused():
                 self._line(f"step {event.step_key}: {event.reason}")
-            case AnswerCut():
+            case ResponseTruncated():
                 self._line(_truncation_text(event))
             case ResourceWarned():
                 self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} used")
@@ -65,7 +65,7 @@ class ModelEventPrinter:
         echo(printable(text), err=True)
 
 
-def _truncation_text(event: AnswerCut) -> str:
+def _truncation_text(event: ResponseTruncated) -> str:
     who = f"'{event.template}' (step {event.step_key})" if event.template else f"step {event.step_key}"
     why = "the budget is used up" if event.is_by_budget else "the model's maximum output length is reached"
     return f"{who}: the response was truncated after {event.tokens} tokens: {why}"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from weft.cli.invoke import clean, echo, styled
-from weft.secrets.registry import is_any, redact
+from weft.secrets.registry import has_secrets, redact
 from weft.tasks.flow import Flow
 from weft.tasks.summary import FlowSummary, summarize
 
@@ -108,7 +108,7 @@ def print_bytes(text: bytes) -> None:
 
     Control characters are escaped on a terminal, but not in a pipe or a file.
     """
-    if is_any():
+    if has_secrets():
         text = redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if sys.stdout.isatty():
         text = clean(text.decode("utf-8", "backslashreplace")).encode()

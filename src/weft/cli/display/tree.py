@@ -49,11 +49,11 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
 
 def _unfinished_steps(flow: "Flow") -> set[TaskId]:
     """Return the steps that are in progress although their run has ended: nothing performs them."""
-    from weft.tasks.flow import makers
+    from weft.tasks.flow import find_step_owners
 
     return {
         task_id
-        for task_id, maker in makers(flow).items()
+        for task_id, maker in find_step_owners(flow).items()
         if flow[task_id].status.value == "in_progress"
         and maker is not None
         and maker in flow

@@ -29,7 +29,7 @@ def next_step_hint(root: Task, outcome: RunOutcome) -> str:
         return f"cancelled, so it cannot be resumed; {copy}"
     if differs(root.error):
         return f"failed on replay, so it cannot be resumed; {copy}"
-    if outcome.is_halted:
+    if outcome.is_step_cancelled:
         return f"failed because a step was cancelled, so it cannot be resumed; {copy}"
     code = _code(root.error)
     limit, option = _OPTIONS.get(code, ("", ""))

@@ -54,7 +54,7 @@ from weft.evaluator.conversion import result_json
 from weft.evaluator.effects import Effects
 from weft.evaluator.results import is_unavailable
 from weft.ids import TaskId, is_task_id
-from weft.language.file_paths import path_names
+from weft.language.file_paths import find_path_names
 from weft.language.reading import Surface
 from weft.runs.files import SUFFIXES
 from weft.runs.outcome import RunOutcome, Spent, outcome_of, spent_by
@@ -133,7 +133,7 @@ class _Effects:
             on_event=self.model_events.print_event,
             is_streaming=self._options.is_streaming,
             ask_person=person_to_ask(self.terminal),
-            asks_elsewhere=not self._options.is_ephemeral,  # its records do not outlive the run
+            stores_questions=not self._options.is_ephemeral,  # its records do not outlive the run
             fetch=fetch_model,
             on_indexing=self.indexing.show,
         )
@@ -187,7 +187,7 @@ def _load_program(
 
 def _resolve_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
     """Return the inputs, with paths of files below the current folder made relative to the project."""
-    names = path_names([form for one in program.programs() for form in one.forms])
+    names = find_path_names([form for one in program.programs() for form in one.forms])
     folder = project_folder(working_folder())
     return inputs | {name: _resolve_path(inputs[name], folder) for name in names & inputs.keys()}
 

@@ -11,21 +11,23 @@ from weft.evaluator.functions import Closure, Code, new_frame
 from weft.evaluator.values import follow, to_text
 from weft.language.ast import Assign, Begin, Datum, Define, Lambda, Let, Literal, Node, Quote, Text, Variable
 from weft.language.builtins import is_reserved
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.source import Span
 
 
 def check_definable(name: str, span: Span) -> None:
     """Raise InvalidProgram if a name cannot be defined globally. Local names may hide a built-in."""
     if is_reserved(name):
-        raise refuse(span, "reserved-name", f"'{name}' is built in and cannot be defined as anything else")
+        raise invalid_program(
+            span, "reserved-name", f"'{name}' is built in and cannot be defined as anything else"
+        )
 
 
 def check_distinct(names: tuple[str, ...], span: Span) -> None:
     """Raise InvalidProgram if a name is bound twice in the same binding list."""
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise refuse(span, "duplicate-name", f"'{twice}' is bound twice")
+        raise invalid_program(span, "duplicate-name", f"'{twice}' is bound twice")
 
 
 def compile_literal(compiler: Compiler, node: Literal, is_tail: bool) -> Code:

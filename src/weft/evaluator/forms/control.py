@@ -28,9 +28,9 @@ from weft.language.ast import (
     WithBudget,
     WithTimeout,
 )
-from weft.language.cel import ConditionError, read_condition
-from weft.language.diagnostics import nearest, refuse
-from weft.language.task_fields import BUDGETS, NO_QUESTION, question_problem
+from weft.language.cel import ConditionError, parse_condition
+from weft.language.diagnostics import invalid_program, nearest
+from weft.language.task_fields import BUDGETS, NO_CONTEXT_QUERY, validate_context_keyword
 
 CAUGHT_ERROR_OPERATIONS = 50
 """Operations that a caught error counts: creating it with its location takes the time of many calls."""
@@ -231,7 +231,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
         if name not in BUDGETS:
             known = ", ".join(BUDGETS)
             hint = nearest(name, BUDGETS)
-            raise refuse(
+            raise invalid_program(
                 node.span, "unknown-keyword", f"':{name}' is not a budget{hint}; the budgets are {known}"
             )
     limits = [(name, compiler.compile(value)) for name, value in node.limits]
@@ -255,7 +255,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
 
 
 def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Code:
-    condition = read_condition(node.text, node.span)
+    condition = parse_condition(node.text, node.span)
     meter = compiler.machine.meter
 
     def hold(env: Env) -> bool:
@@ -303,10 +303,10 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> Code:
     if not node.keywords:
-        raise refuse(node.span, "missing-field", NO_QUESTION)
+        raise invalid_program(node.span, "missing-field", NO_CONTEXT_QUERY)
     for name, _ in node.keywords:
         if name not in _QUERY_FIELDS:
-            raise refuse(
+            raise invalid_program(
                 node.span, "unknown-keyword", f"get-context has no ':{name}'{nearest(name, _QUERY_FIELDS)}"
             )
     keywords = [(*_QUERY_FIELDS[name], compiler.compile(value)) for name, value in node.keywords]
@@ -329,7 +329,7 @@ def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> 
 
 def _check_query(fields: dict[str, Any]) -> None:
     for name, (field, _) in _QUERY_FIELDS.items():
-        if field in fields and (problem := question_problem(name, fields[field])) is not None:
+        if field in fields and (problem := validate_context_keyword(name, fields[field])) is not None:
             if isinstance(fields[field], str):
                 raise program_error("bad-value", problem)
             raise program_error("wrong-type", f"{problem}; this is {_describe(fields[field])}")

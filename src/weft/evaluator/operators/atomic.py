@@ -20,9 +20,9 @@ from weft.evaluator.replay_log import LimitReached
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.evaluator.subtasks.spawner import Spawner, make_spawner
 from weft.evaluator.task_scope import mentioned_bindings
-from weft.evaluator.tools import ASKS_PEOPLE
+from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.ast import Atomic, Text
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.library import EVALUATOR
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import SPAWN_TOOL
@@ -30,7 +30,7 @@ from weft.language.traversal import SPAWN_TOOL
 MAX_CONTINUATIONS = 20
 """Most responses of one task with status CONTINUATION, equal to the turns of a session."""
 
-WAITING_TOOLS = frozenset({ASKS_PEOPLE, SPAWN_TOOL})
+WAITING_TOOLS = frozenset({USER_INPUT_TOOL, SPAWN_TOOL})
 """Tools with which a session may have to wait for a person."""
 
 
@@ -52,11 +52,13 @@ class AtomicTask(TaskCode):
     def __init__(self, compiler: Compiler, node: Atomic) -> None:
         super().__init__(compiler, node, "atomic")
         if node.prompt is None:
-            raise refuse(node.span, "missing-field", "an atomic task needs instructions or a description")
+            raise invalid_program(
+                node.span, "missing-field", "an atomic task needs instructions or a description"
+            )
         files = node.file_paths
         if files is not None and files.source == "command" and _has_placeholders(files.text):
             message = "the command of file_paths cannot have placeholders: values never join a command line"
-            raise refuse(node.span, "bad-value", message)
+            raise invalid_program(node.span, "bad-value", message)
         self._texts = [
             _compiled(compiler, text)
             for text in (

@@ -20,7 +20,7 @@ from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.ast import LOOP_NAMES, LOOP_TEXTS, DirectorEvaluatorLoop, Node
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskDefinition, best_evaluator, no_evaluator
 from weft.language.source import Span
 
@@ -96,9 +96,9 @@ DEFAULT_ITERATIONS = 5
 
 def compile_director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
     if node.director is None:
-        raise refuse(node.span, "missing-field", "a director_evaluator_loop needs a director")
+        raise invalid_program(node.span, "missing-field", "a director_evaluator_loop needs a director")
     if node.max_iterations is not None and node.max_iterations < 1:
-        raise refuse(node.span, "bad-value", "max_iterations must be at least 1")
+        raise invalid_program(node.span, "bad-value", "max_iterations must be at least 1")
     task = LoopTask(compiler, node, node.director)
 
     def run(env: Env) -> TaskResult:

@@ -14,13 +14,15 @@ from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Node, Reduce
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.task_fields import IMPLICIT_INPUT
 
 
 def compile_reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
     if node.inner_task is None or node.reduction_task is None:
-        raise refuse(node.span, "missing-field", "a reduce task needs an inner_task and a reduction_task")
+        raise invalid_program(
+            node.span, "missing-field", "a reduce task needs an inner_task and a reduction_task"
+        )
     task = ReduceTask(compiler, node, node.inner_task, node.reduction_task)
 
     def run(env: Env) -> TaskResult:

@@ -14,7 +14,7 @@ from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.ast import Script
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.task_fields import IMPLICIT_INPUT
 from weft.secrets.truncation import cut
 
@@ -41,7 +41,7 @@ class ScriptTask(TaskCode):
         super().__init__(compiler, node, "script")
         if node.shell is not None and any(not isinstance(part, str) for part in node.shell.parts):
             message = "a shell command cannot have placeholders: inputs reach it as environment variables"
-            raise refuse(node.span, "bad-value", message)
+            raise invalid_program(node.span, "bad-value", message)
         texts = (node.description, node.shell, *node.argv)
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 

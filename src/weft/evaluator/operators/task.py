@@ -27,9 +27,9 @@ from weft.evaluator.task_scope import (
 )
 from weft.evaluator.values import follow
 from weft.language.ast import FunctionCall, Literal, Node, Reference, TaskNode, Text, Variable
-from weft.language.diagnostics import refuse
-from weft.language.fields import ContextKind, merged_context, misplaced_fields
-from weft.language.schemas import BadSchema, Shape, shape_of
+from weft.language.diagnostics import invalid_program
+from weft.language.fields import ContextKind, merge_context, misplaced_fields
+from weft.language.schemas import BadSchema, Shape, parse_shape
 from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT
 from weft.secrets.registry import redact
@@ -140,8 +140,8 @@ class TaskCode:
         self.kind = kind
         problem = misplaced_fields(node)
         if problem is not None:
-            raise refuse(node.span, "bad-value", problem)
-        self.settings = merged_context(kind, node.context, node.span)
+            raise invalid_program(node.span, "bad-value", problem)
+        self.settings = merge_context(kind, node.context, node.span)
         self.shape = output_shape(compiler, node)
         self._inputs = Inputs(compiler, node)
 
@@ -241,9 +241,9 @@ def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
         return None
     source = node.span.source.name
     try:
-        return shape_of(output.schema, lambda path: compiler.machine.effects.schema_text(path, source))
+        return parse_shape(output.schema, lambda path: compiler.machine.effects.schema_text(path, source))
     except BadSchema as error:
-        raise refuse(node.span, "bad-value", error.message) from None
+        raise invalid_program(node.span, "bad-value", error.message) from None
 
 
 def title_of(node: Node, env: Env) -> str:

@@ -29,10 +29,10 @@ from weft.language.ast import (
     TaskNode,
     Template,
 )
-from weft.language.diagnostics import nearest, nearest_tool, refuse
+from weft.language.diagnostics import invalid_program, nearest, nearest_tool
 from weft.language.fields import CALL_SETTINGS, BadSetting, context_conflict, misplaced, read_setting
 from weft.language.library import DuplicateTask, TaskDefinition, UnknownTask, definition_of, open_inputs
-from weft.language.schemas import BadSchema, Shape, shape_of
+from weft.language.schemas import BadSchema, Shape, parse_shape
 from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
@@ -49,7 +49,7 @@ def compile_template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
         try:
             compiler.library.register_task(definition_of(node))
         except DuplicateTask as error:
-            raise refuse(node.span, "duplicate-name", error.message) from None
+            raise invalid_program(node.span, "duplicate-name", error.message) from None
 
     return run
 
@@ -270,9 +270,9 @@ def _invalid_output(
 def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
     span = definition.template.span
     try:
-        return shape_of(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))
+        return parse_shape(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))
     except BadSchema as error:
-        raise refuse(span, "bad-value", error.message) from None
+        raise invalid_program(span, "bad-value", error.message) from None
 
 
 def compile_reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:

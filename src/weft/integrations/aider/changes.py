@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from weft.memory.files.git import git_environment, git_variables, without_own_programs
+from weft.memory.files.git import disable_repository_commands, git_environment, git_variables
 from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
 
@@ -68,7 +68,7 @@ class GitSnapshot:
         self._scratch = scratch
         self._objects = scratch / "objects"
         self._objects.mkdir()
-        self._variables = git_variables(without_own_programs(root))
+        self._variables = git_variables(disable_repository_commands(root))
         self._head = self._find_head()
         self._tree = self._write_tree()
 

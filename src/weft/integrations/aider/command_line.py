@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from weft.integrations.aider.install import AiderProgram
 from weft.integrations.aider.request import AiderRequest
-from weft.memory.files.git import git_variables, without_own_programs
-from weft.tools.roots import CLOSED_FOLDERS, KEPT_FILES
+from weft.memory.files.git import disable_repository_commands, git_variables
+from weft.tools.roots import CLOSED_FOLDERS, READ_ONLY_FILES
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
 
@@ -25,7 +25,7 @@ class Restrictions(Struct, frozen=True, kw_only=True):
     """The folders that aider itself may write in."""
     closed_folders: tuple[str, ...] = tuple(sorted(CLOSED_FOLDERS))
     """Names of folders that aider may not write in, at any depth. Git writes its own folder itself."""
-    kept_files: tuple[str, ...] = tuple(sorted(KEPT_FILES | CONFIGURATION))
+    kept_files: tuple[str, ...] = tuple(sorted(READ_ONLY_FILES | CONFIGURATION))
     programs: tuple[str, ...] = ("git",)
     """Names of the executables that aider may start."""
     is_confined: bool = True
@@ -39,7 +39,7 @@ def automatic_restrictions(
 ) -> Restrictions:
     """Allow writes only inside the roots, the scratch folder and aider's own folder."""
     own = Path.home() / ".aider"
-    kept = KEPT_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
+    kept = READ_ONLY_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
     return Restrictions(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
 
 
@@ -149,7 +149,7 @@ def variables_of(request: AiderRequest, scratch: Scratch, *, has_terminal: bool 
     names = _PASSED_ON | _TERMINAL if has_terminal else _PASSED_ON
     passed_on = {name: os.environ[name] for name in names if name in os.environ}
     if not has_terminal:  # in a session, a person may push and trusts the repository
-        passed_on |= git_variables(without_own_programs(request.folder))
+        passed_on |= git_variables(disable_repository_commands(request.folder))
     return {
         **passed_on,
         **request.model.environment(),

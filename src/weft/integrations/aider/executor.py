@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft.config.sections import ExecutorSettings, ModelsSettings
-from weft.executors.protocol import LET_GO_SECONDS, Work, read_inputs, result_schema, schema_of
+from weft.executors.protocol import DEFAULT_CANCEL_GRACE_SECONDS, Work, read_inputs, result_schema, schema_of
 from weft.integrations.aider.request import AiderInputs
 from weft.process.group import KILL_SECONDS
 from weft.tasks.record import ExecutorType, JsonObject
@@ -59,9 +59,9 @@ class Aider:
         self._kept_files = kept_files
 
     @property
-    def let_go_seconds(self) -> float:
+    def cancel_grace_seconds(self) -> float:
         """Return how long a cancelled run may take to end, with the grace time of executables."""
-        return self._settings.command.grace_seconds + KILL_SECONDS + LET_GO_SECONDS
+        return self._settings.command.grace_seconds + KILL_SECONDS + DEFAULT_CANCEL_GRACE_SECONDS
 
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(AiderInputs, work.inputs)

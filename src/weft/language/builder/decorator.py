@@ -11,7 +11,7 @@ from weft.language.ast import Atomic, FunctionCall, Node, Template, Variable
 from weft.language.builder.nodes import as_keywords, as_nodes, definable, here
 from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
 from weft.language.builder.tasks import json_default, with_prompt
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskDefinition, definition_of
 from weft.language.source import Source, Span
 from weft.language.task_fields import Parameter
@@ -36,7 +36,7 @@ class TaskFunction:
         self.name = definable(name or function.__name__, self._span)
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             message = f"the function of task '{self.name}' only builds a node: use def, not async def"
-            raise refuse(self._span, "wrong-type", message)
+            raise invalid_program(self._span, "wrong-type", message)
         self._signature = _signature(function, self._span)
         self._options = options
         self.parameters = tuple(self._parameter(one) for one in self._signature.parameters.values())
@@ -81,13 +81,13 @@ class TaskFunction:
             if self._options:
                 unused = ", ".join(self._options)
                 message = f"task '{self.name}' returns its own node, so {unused} has no effect; remove it"
-                raise refuse(self._span, "unknown-keyword", message)
+                raise invalid_program(self._span, "unknown-keyword", message)
             return built
         if built is not None:
             message = (
                 f"the function of task '{self.name}' must return a node or None, not {type(built).__name__}"
             )
-            raise refuse(self._span, "wrong-type", message)
+            raise invalid_program(self._span, "wrong-type", message)
         return self._prompted()
 
     def _built(self) -> Any:
@@ -113,7 +113,7 @@ class TaskFunction:
     def _parameter(self, given: inspect.Parameter) -> Parameter:
         if given.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
             message = f"a parameter of a task must be passed by name, and '{given}' cannot be"
-            raise refuse(self._span, "bad-value", message)
+            raise invalid_program(self._span, "bad-value", message)
         annotation = None if given.annotation is given.empty else given.annotation
         default = (
             UNSET if given.default is given.empty else json_default(given.name, given.default, self._span)
@@ -149,4 +149,4 @@ def _signature(function: Callable[..., Any], span: Span) -> inspect.Signature:
     try:
         return inspect.signature(function, eval_str=True)
     except (NameError, TypeError, ValueError, SyntaxError) as error:
-        raise refuse(span, "bad-value", f"the signature cannot be read: {error}") from None
+        raise invalid_program(span, "bad-value", f"the signature cannot be read: {error}") from None

@@ -49,7 +49,7 @@ from weft.language.builder.nodes import (
     inside,
 )
 from weft.language.cel import parse_path
-from weft.language.diagnostics import nearest, refuse
+from weft.language.diagnostics import invalid_program, nearest
 from weft.language.task_fields import BUDGETS
 
 # Values and names
@@ -244,9 +244,11 @@ def with_budget(*body: Any, **limits: Any) -> WithBudget:
     span = here()
     for name in limits:
         if name not in BUDGETS:
-            raise refuse(span, "unknown-keyword", f"unknown budget '{name}'{nearest(name, BUDGETS)}")
+            raise invalid_program(span, "unknown-keyword", f"unknown budget '{name}'{nearest(name, BUDGETS)}")
     if len(body) > 1 and isinstance(body[0], dict):  # as an expression it would have no effect
-        raise refuse(span, "wrong-type", "pass budgets as keyword arguments: with_budget(body, steps=100)")
+        raise invalid_program(
+            span, "wrong-type", "pass budgets as keyword arguments: with_budget(body, steps=100)"
+        )
     return WithBudget(span=span, limits=as_keywords(limits), body=as_body(body))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from weft.language.ast import Condition, FunctionCall, Literal, Node, Quote, Symbol, Text, Variable, begin
 from weft.language.builtins import is_reserved
-from weft.language.cel import parse_text, read_condition
-from weft.language.diagnostics import refuse
+from weft.language.cel import parse_condition, parse_text
+from weft.language.diagnostics import invalid_program
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.source import Source, Span
 
@@ -19,7 +19,9 @@ def definable(name: str, span: Span) -> str:
     """Return the name; raise InvalidProgram if it is the name of a form or a built-in."""
     kind = "a form" if name in SPECIAL_FORMS else "a built-in" if is_reserved(name) else None
     if kind is not None:
-        raise refuse(span, "reserved-name", f"'{name}' is {kind} and cannot be defined; choose another name")
+        raise invalid_program(
+            span, "reserved-name", f"'{name}' is {kind} and cannot be defined; choose another name"
+        )
     return name
 
 
@@ -78,11 +80,11 @@ def _as_node(value: Any, span: Span, levels: int) -> Node:
     if isinstance(value, Symbol):
         return Quote(span=span, datum=value)
     if isinstance(value, float) and not isfinite(value):
-        raise refuse(span, "bad-value", f"{value} is not a JSON number")
+        raise invalid_program(span, "bad-value", f"{value} is not a JSON number")
     if value is None or isinstance(value, bool | int | float | str):
         return Literal(span=span, value=value)
     if levels == 0:
-        raise refuse(span, "program-too-deep", "a value nests too deeply, or contains itself")
+        raise invalid_program(span, "program-too-deep", "a value nests too deeply, or contains itself")
     if isinstance(value, list | tuple):
         args = tuple([_as_node(item, span, levels - 1) for item in value])
         return FunctionCall(span=span, func_name="list", args=args)
@@ -90,7 +92,7 @@ def _as_node(value: Any, span: Span, levels: int) -> Node:
         keywords = tuple([(str(name), _as_node(item, span, levels - 1)) for name, item in value.items()])
         return FunctionCall(span=span, func_name="dict", keywords=keywords)
     message = f"a value must be JSON or a node, not a Python {type(value).__name__}"
-    raise refuse(span, "bad-value", message)
+    raise invalid_program(span, "bad-value", message)
 
 
 def as_nodes(values: Sequence[Any]) -> tuple[Node, ...]:
@@ -104,7 +106,7 @@ def as_keywords(values: dict[str, Any]) -> tuple[tuple[str, Node], ...]:
 def as_body(values: Sequence[Any]) -> Node:
     """Return expressions as one node; raise InvalidProgram if there are none."""
     if not values:
-        raise refuse(here(), "missing-field", "the body is empty: at least one expression is needed")
+        raise invalid_program(here(), "missing-field", "the body is empty: at least one expression is needed")
     return begin(as_nodes(values), here())
 
 
@@ -113,7 +115,9 @@ def as_text(value: str | Text, span: Span, what: str) -> Text:
     if isinstance(value, Text):
         return value
     if not isinstance(value, str):
-        raise refuse(span, "bad-value", f"{what} must be a string, not a Python {type(value).__name__}")
+        raise invalid_program(
+            span, "bad-value", f"{what} must be a string, not a Python {type(value).__name__}"
+        )
     return parse_text(value, inside(span, what, value))
 
 
@@ -122,9 +126,11 @@ def as_condition(value: str | Condition, span: Span) -> Condition:
     if isinstance(value, Condition):
         return value
     if not isinstance(value, str):
-        raise refuse(span, "bad-value", f"a condition must be a string, not a Python {type(value).__name__}")
+        raise invalid_program(
+            span, "bad-value", f"a condition must be a string, not a Python {type(value).__name__}"
+        )
     location = inside(span, "condition", value)
-    read_condition(value, location)
+    parse_condition(value, location)
     return Condition(span=location, text=value)
 
 
@@ -134,4 +140,6 @@ def as_name(value: str | Variable, span: Span) -> str:
         return value.name
     if isinstance(value, str) and value:
         return str(value)
-    raise refuse(span, "bad-value", "a name must be a non-empty string, or a variable without a path")
+    raise invalid_program(
+        span, "bad-value", "a name must be a non-empty string, or a variable without a path"
+    )

@@ -9,7 +9,7 @@ import msgspec
 
 from weft.language.ast import FilePaths, Input, Text
 from weft.language.builder.nodes import as_node, as_text
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, nearest, refuse
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, invalid_program, nearest
 from weft.language.fields import context_conflict
 from weft.language.source import Span
 from weft.language.task_fields import (
@@ -48,7 +48,7 @@ def shape_of_type(annotation: Any, span: Span) -> str | None:
             return _NAMES[annotation]
         return normal_schema(msgspec.json.schema(annotation))
     except TypeError as error:
-        raise refuse(span, "bad-value", f"{annotation!r} has no JSON Schema: {error}") from None
+        raise invalid_program(span, "bad-value", f"{annotation!r} has no JSON Schema: {error}") from None
 
 
 def shape_text(shape: Any, span: Span) -> str | None:
@@ -62,7 +62,7 @@ def shape_text(shape: Any, span: Span) -> str | None:
     try:
         return normal_schema(json.loads(shape))
     except (ValueError, RecursionError) as error:
-        raise refuse(span, "bad-value", f"the schema is not JSON: {error}") from None
+        raise invalid_program(span, "bad-value", f"the schema is not JSON: {error}") from None
 
 
 def normal_schema(schema: Any) -> str:
@@ -114,7 +114,7 @@ def task_fields(options: Mapping[str, Any], span: Span) -> dict[str, Any]:
         try:
             if reader is None:
                 message = f"a task has no option '{name}'{nearest(name, _READERS)}"
-                raise refuse(span, "unknown-keyword", message)
+                raise invalid_program(span, "unknown-keyword", message)
             fields[reader[0]] = reader[1](value, span, name)
         except InvalidProgram as error:
             problems += error.found
@@ -136,7 +136,7 @@ def _of_type(*kinds: type) -> Reader:
     def read(value: Any, span: Span, name: str) -> Any:
         if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return value
-        raise refuse(span, "wrong-type", f"{name} must be {wanted}, not {type(value).__name__}")
+        raise invalid_program(span, "wrong-type", f"{name} must be {wanted}, not {type(value).__name__}")
 
     return read
 
@@ -147,7 +147,9 @@ def _one_of(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> R
         if word in known and isinstance(word, str):
             return word
         choices = ", ".join(f'"{one}"' for one in known)
-        raise refuse(span, "bad-value", f"{name} must be one of {choices}{nearest(str(value), known)}")
+        raise invalid_program(
+            span, "bad-value", f"{name} must be one of {choices}{nearest(str(value), known)}"
+        )
 
     return read
 
@@ -160,7 +162,7 @@ def _above_zero(*kinds: type, least: float | None = None) -> Reader:
         if number > 0 if least is None else number >= least:
             return number
         wanted = "above 0" if least is None else f"at least {least:g}"
-        raise refuse(span, "bad-value", f"{name} must be {wanted}")
+        raise invalid_program(span, "bad-value", f"{name} must be {wanted}")
 
     return read
 
@@ -168,10 +170,12 @@ def _above_zero(*kinds: type, least: float | None = None) -> Reader:
 def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
     def read(value: Any, span: Span, name: str) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise refuse(span, "wrong-type", f"{name} must be a dict with {', '.join(readers)}")
+            raise invalid_program(span, "wrong-type", f"{name} must be a dict with {', '.join(readers)}")
         for word in value:
             if word not in readers:
-                raise refuse(span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}")
+                raise invalid_program(
+                    span, "unknown-keyword", f"{name} has no '{word}'{nearest(str(word), readers)}"
+                )
         return {word: readers[word](one, span, f"{name}[{word!r}]") for word, one in value.items()}
 
     return read
@@ -227,7 +231,7 @@ def _files(value: Any, span: Span, name: str) -> FilePaths:
         message = (
             f"{name} must be a list of paths, or have one of command, description and context_description"
         )
-        raise refuse(span, "bad-value", message)
+        raise invalid_program(span, "bad-value", message)
     [(source, one)] = found.items()
     return FilePaths(source, (), one)  # type: ignore[arg-type]  # one of the three
 
@@ -237,7 +241,7 @@ def _file(value: Any, span: Span, name: str) -> tuple[Text, bool]:
     if not isinstance(value, Mapping):
         return as_text(value, span, name), False
     if "path" not in value or value.keys() - {"path", "optional"}:
-        raise refuse(
+        raise invalid_program(
             span, "bad-value", f'a file of {name} must be a path or {{"path": ..., "optional": True}}'
         )
     return as_text(value["path"], span, name), value.get("optional") is True
@@ -255,13 +259,13 @@ def _relevance(value: Any, span: Span, name: str) -> tuple[tuple[str, bool], ...
 def _named(value: Any, span: Span, name: str) -> list[tuple[str, Any]]:
     if isinstance(value, Mapping) and all(isinstance(one, str) for one in value):
         return list(value.items())
-    raise refuse(span, "wrong-type", f"{name} must be a dict with the names of inputs as keys")
+    raise invalid_program(span, "wrong-type", f"{name} must be a dict with the names of inputs as keys")
 
 
 def _items(value: Any, span: Span, name: str) -> Sequence[Any]:
     if isinstance(value, list | tuple):
         return value
-    raise refuse(span, "wrong-type", f"{name} must be a list, not {type(value).__name__}")
+    raise invalid_program(span, "wrong-type", f"{name} must be a list, not {type(value).__name__}")
 
 
 def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
@@ -271,7 +275,7 @@ def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
 def _seconds(value: Any, span: Span, name: str) -> float:
     seconds = _above_zero(int, float)(value, span, name)
     if seconds > sys.float_info.max:
-        raise refuse(span, "bad-value", f"{name} must be a finite number of seconds")
+        raise invalid_program(span, "bad-value", f"{name} must be a finite number of seconds")
     return float(seconds)
 
 

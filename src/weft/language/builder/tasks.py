@@ -23,7 +23,7 @@ from weft.language.ast import (
 )
 from weft.language.builder.nodes import as_body, as_condition, as_node, as_nodes, as_text, definable, here
 from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.source import Span
 from weft.language.task_fields import Parameter
 
@@ -51,13 +51,13 @@ def script(
     """
     span = here()
     if argv and shell is not None:
-        raise refuse(span, "bad-value", "a script has argv or shell, not both")
+        raise invalid_program(span, "bad-value", "a script has argv or shell, not both")
     if isinstance(argv, str):
-        raise refuse(span, "wrong-type", "argv must be a list: the executable and its arguments")
+        raise invalid_program(span, "wrong-type", "argv must be a list: the executable and its arguments")
     line = None if shell is None else as_text(shell, span, "shell")
     if line is not None and any(isinstance(part, Node) for part in line.parts):
         message = "a placeholder in shell would join a command line; inputs are environment variables: $name"
-        raise refuse(span, "bad-value", message)
+        raise invalid_program(span, "bad-value", message)
     words = tuple(as_text(word, span, "argv") for word in argv)
     return Script(span=span, argv=words, shell=line, **task_fields(options, span))
 
@@ -66,7 +66,7 @@ def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOption
     """Build `(sequential step...)`: tasks in order, or concurrently if `parallel`."""
     span = here()
     if not steps:
-        raise refuse(span, "missing-field", "sequential needs at least one step")
+        raise invalid_program(span, "missing-field", "sequential needs at least one step")
     fields = task_fields(options, span)
     return Sequential(span=span, steps=as_nodes(steps), is_parallel=parallel, **fields)
 
@@ -98,11 +98,13 @@ def director_evaluator_loop(
     """
     span = here()
     if evaluator is ... and "criteria" not in options:
-        raise refuse(span, "missing-field", "the loop needs an evaluator, or criteria to find one by")
+        raise invalid_program(
+            span, "missing-field", "the loop needs an evaluator, or criteria to find one by"
+        )
     if script is not None and not isinstance(script, Script):
-        raise refuse(span, "wrong-type", "script must be built with weft.build.script")
+        raise invalid_program(span, "wrong-type", "script must be built with weft.build.script")
     if max_iterations is not None and (not isinstance(max_iterations, int) or max_iterations < 1):
-        raise refuse(span, "bad-value", "max_iterations must be a whole number, at least 1")
+        raise invalid_program(span, "bad-value", "max_iterations must be a whole number, at least 1")
     return DirectorEvaluatorLoop(
         span=span,
         max_iterations=max_iterations,
@@ -121,7 +123,7 @@ def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
     """
     span = here()
     if not cases:
-        raise refuse(span, "missing-field", "task_cond needs at least one case")
+        raise invalid_program(span, "missing-field", "task_cond needs at least one case")
     made = (TaskCase(as_condition(test, span), as_body(body), span) for test, *body in cases)
     return TaskCond(span=span, cases=tuple(made), criteria=criteria)
 
@@ -142,7 +144,9 @@ def template(name: str, parameters: Sequence[str | Parameter], *body: Any, retur
     taken = tuple(one if isinstance(one, Parameter) else Parameter(one) for one in parameters)
     names = [one.name for one in taken]
     if len(set(names)) != len(names):
-        raise refuse(span, "duplicate-name", f"template '{name}' has two parameters of the same name")
+        raise invalid_program(
+            span, "duplicate-name", f"template '{name}' has two parameters of the same name"
+        )
     shape = None if returns is None else shape_text(returns, span)
     return Template(
         span=span, name=definable(name, span), parameters=taken, body=as_body(body), returns=shape
@@ -166,7 +170,7 @@ def with_prompt(fields: dict[str, Any], span: Span) -> dict[str, Any]:
     """Return the fields; raise InvalidProgram if they have neither instructions nor a description."""
     if "instructions" not in fields and "description" not in fields:
         message = "a task needs instructions or a description: the prompt for the model"
-        raise refuse(span, "missing-field", message)
+        raise invalid_program(span, "missing-field", message)
     return fields
 
 
@@ -176,7 +180,7 @@ def json_default(name: str, value: Any, span: Span) -> Any:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         message = f"the default of parameter '{name}' is not JSON: {error}"
-        raise refuse(span, "bad-value", message) from None
+        raise invalid_program(span, "bad-value", message) from None
 
 
 # Programs

@@ -1,16 +1,16 @@
 """Conditions in a subset of CEL (Common Expression Language), and placeholders in texts."""
 
-from weft.language.cel.condition import ReadCondition, read_condition
+from weft.language.cel.condition import CompiledCondition, parse_condition
 from weft.language.cel.errors import ConditionError
 from weft.language.cel.placeholders import expression_text, parse_path, parse_text
 from weft.language.cel.values import HasFields
 
 __all__ = [
+    "CompiledCondition",
     "ConditionError",
     "HasFields",
-    "ReadCondition",
     "expression_text",
+    "parse_condition",
     "parse_path",
     "parse_text",
-    "read_condition",
 ]

@@ -8,15 +8,15 @@ from weft.language.cel.errors import Fault
 from weft.language.cel.parser import Parser
 from weft.language.cel.tokens import CONDITION, MAX_CONDITION_CHARACTERS, Locations, Tokens
 from weft.language.cel.values import EvalState, require_bool
-from weft.language.diagnostics import InvalidProgram, refuse
+from weft.language.diagnostics import InvalidProgram, invalid_program
 from weft.language.source import Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
 Lookup = Callable[[str], Any]
 """Returns the value of a name. Raises KeyError or NameError if it is not bound."""
 
 
-class ReadCondition:
+class CompiledCondition:
     """A compiled condition. It can be evaluated repeatedly and from several threads."""
 
     __slots__ = ("_locations", "_value", "names", "paths")
@@ -57,15 +57,15 @@ class ReadCondition:
             raise fault.error(self._locations) from None
 
 
-def read_condition(text: str, span: Span) -> ReadCondition:
+def parse_condition(text: str, span: Span) -> CompiledCondition:
     """Parse and compile a condition; `span` is the location of its first character. Raise InvalidProgram."""
     if len(text) > MAX_CONDITION_CHARACTERS:
         message = f"a condition has at most {MAX_CONDITION_CHARACTERS} characters, this one has {len(text)}"
-        raise refuse(span, "program-too-long", message)
+        raise invalid_program(span, "program-too-long", message)
     locations = Locations(text, span)
-    with deep_stack():
+    with raise_recursion_limit():
         node = Parser(Tokens(locations, CONDITION)).condition()
         try:
-            return ReadCondition(locations, compile_node(node), paths_of(node))
+            return CompiledCondition(locations, compile_node(node), paths_of(node))
         except Fault as fault:
             raise InvalidProgram([fault.error(locations).problem]) from None

@@ -6,7 +6,7 @@ from weft.language.ast import FunctionCall, Literal, Node, Scalar, Text, Variabl
 from weft.language.cel.tokens import MAX_PROBLEMS, NAME, PLACEHOLDER, Locations, Token, Tokens
 from weft.language.diagnostics import InvalidProgram, LanguageProblem
 from weft.language.source import Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
 OPEN, CLOSE = "{{", "}}"
 WORDS = {"true": True, "false": False, "null": None}
@@ -23,7 +23,7 @@ def parse_text(raw: str, span: Span) -> Text:
     parts: list[str | Node] = []
     found: list[LanguageProblem] = []
     end = 0
-    with deep_stack():
+    with raise_recursion_limit():
         while (start := raw.find(OPEN, end)) >= 0 and len(found) < MAX_PROBLEMS:
             if start > end:
                 parts.append(raw[end:start])
@@ -45,10 +45,10 @@ def parse_path(text: str, span: Span) -> Variable:
     tokens = Tokens(Locations(text, span), PLACEHOLDER)
     first = tokens.take()
     if first.kind != "name" or first.text in WORDS:
-        raise tokens.refuse(first, f"expected a name, found {first}")
+        raise tokens.invalid_program(first, f"expected a name, found {first}")
     variable = _variable(tokens, first)
     if tokens.next.kind != "end":
-        raise tokens.refuse(tokens.next, f"expected '.field', '[index]' or the end, found {tokens.next}")
+        raise tokens.invalid_program(tokens.next, f"expected '.field', '[index]' or the end, found {tokens.next}")
     return variable
 
 
@@ -62,7 +62,7 @@ def _placeholder(locations: Locations, start: int) -> tuple[Node, int]:
     opening = Token("operator", OPEN, start, start + len(OPEN))
     tokens = Tokens(locations, PLACEHOLDER, start)
     if locations.text.find(CLOSE, start) < 0:
-        raise tokens.refuse(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
+        raise tokens.invalid_program(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
     tokens.take()
     node = _operand(tokens)
     return node, _close(tokens, opening).end
@@ -74,7 +74,7 @@ def _close(tokens: Tokens, opening: Token) -> Token:
         return following
     _reject_operator(tokens)
     location = tokens.locations.at(opening.start)
-    raise tokens.refuse(
+    raise tokens.invalid_program(
         following, f"expected '}}}}' to close the placeholder of {location}, found {following}; {_AS_TEXT}"
     )
 
@@ -82,7 +82,7 @@ def _close(tokens: Tokens, opening: Token) -> Token:
 def _reject_operator(tokens: Tokens) -> None:
     token = tokens.next
     if token.kind == "operator" and token.text in _OPERATORS:
-        raise tokens.refuse(
+        raise tokens.invalid_program(
             token,
             f"a placeholder has no operators, found {token}: expected a name, a path or a call; "
             "a function, or an input of the task, can compute the value",
@@ -100,7 +100,7 @@ def _operand(tokens: Tokens) -> Node:
     if token.kind in ("number", "string"):
         return Literal(span=span, value=token.value)
     if token.kind != "name":
-        raise tokens.refuse(token, f"expected a name, a path, a call or a value, found {token}; {_AS_TEXT}")
+        raise tokens.invalid_program(token, f"expected a name, a path, a call or a value, found {token}; {_AS_TEXT}")
     if token.text in WORDS:
         return Literal(span=span, value=WORDS[token.text])
     if tokens.accept("("):
@@ -112,7 +112,7 @@ def _negative(tokens: Tokens) -> Literal:
     minus = tokens.take()
     number = tokens.take()
     if number.kind != "number" or number.start != minus.end:
-        raise tokens.refuse(
+        raise tokens.invalid_program(
             minus, "a placeholder has no operators: '-' is only allowed directly before a number"
         )
     return Literal(span=tokens.locations.at(minus.start), value=-number.value)
@@ -124,11 +124,11 @@ def _variable(tokens: Tokens, name: Token) -> Variable:
         step = tokens.take()
         if opening.text == ".":
             if step.kind != "name":
-                raise tokens.refuse(step, f"expected the name of a field after '.', found {step}")
+                raise tokens.invalid_program(step, f"expected the name of a field after '.', found {step}")
             path.append(step.text)
             continue
         if not isinstance(step.value, str | int):
-            raise tokens.refuse(step, f"expected a whole number from 0 or a string after '[', found {step}")
+            raise tokens.invalid_program(step, f"expected a whole number from 0 or a string after '[', found {step}")
         path.append(step.value)
         tokens.expect("]", "after the index")
     return Variable(span=tokens.locations.at(name.start), name=name.text, path=tuple(path))
@@ -145,12 +145,12 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
         closing = tokens.accept(")")
         if not closing and not tokens.accept(","):
             _reject_operator(tokens)
-            raise tokens.refuse(
+            raise tokens.invalid_program(
                 tokens.next, f"expected ',' or ')' after an argument of {name}, found {tokens.next}"
             )
     tokens.leave()
     if tokens.next.kind == "operator" and tokens.next.text in (".", "["):
-        raise tokens.refuse(
+        raise tokens.invalid_program(
             tokens.next, f"a path cannot follow a call: bind the result of {name} to a name first"
         )
     span = tokens.locations.at(name.start)
@@ -163,13 +163,13 @@ def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> No
     value = _argument_value(tokens)
     if not tokens.accept("="):
         if keywords:
-            raise tokens.refuse(start, "a positional argument follows a named argument")
+            raise tokens.invalid_program(start, "a positional argument follows a named argument")
         args.append(value)
         return
     if start.kind != "name" or value != Variable(name=start.text):
-        raise tokens.refuse(start, f"expected a name before '=', found {start}")
+        raise tokens.invalid_program(start, f"expected a name before '=', found {start}")
     if start.text in keywords:
-        raise tokens.refuse(start, f"the argument {start} is given twice", code="duplicate-name")
+        raise tokens.invalid_program(start, f"the argument {start} is given twice", code="duplicate-name")
     keywords[start.text] = _argument_value(tokens)
 
 
@@ -193,7 +193,7 @@ def expression_text(node: Node) -> str:
 
     Raise ValueError if a placeholder cannot contain it: other nodes, other names, non-finite numbers.
     """
-    with deep_stack():
+    with raise_recursion_limit():
         return _text(node)
 
 

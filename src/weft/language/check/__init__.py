@@ -1,5 +1,11 @@
 """Static checks of programs."""
 
-from weft.language.check.program import Verdict, check_program, is_bare_call, required_inputs, verdict_on
+from weft.language.check.program import (
+    CheckResult,
+    analyze_program,
+    check_program,
+    is_bare_call,
+    required_inputs,
+)
 
-__all__ = ["Verdict", "check_program", "is_bare_call", "required_inputs", "verdict_on"]
+__all__ = ["CheckResult", "analyze_program", "check_program", "is_bare_call", "required_inputs"]

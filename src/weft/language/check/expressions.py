@@ -32,14 +32,14 @@ from weft.language.ast import (
     WithTimeout,
 )
 from weft.language.builtins import BUILT_IN_NAMES
-from weft.language.cel import ConditionError, ReadCondition
+from weft.language.cel import CompiledCondition, ConditionError
 from weft.language.check.inference import UNKNOWN, constant, kind_of, known_shape
 from weft.language.check.scopes import Frame, is_built_in
 from weft.language.check.walker import Visitor, Walk, visit_apply, visit_call
 from weft.language.diagnostics import Findings
 from weft.language.schemas import JsonSchema
 from weft.language.source import Span
-from weft.language.task_fields import BUDGETS, NO_QUESTION, QUESTIONS, question_problem
+from weft.language.task_fields import BUDGETS, NO_CONTEXT_QUERY, QUESTIONS, validate_context_keyword
 
 OUTPUT = "output"
 """The name of the previous output in the conditions of cases."""
@@ -67,7 +67,7 @@ def check_clauses(
         _note_unreachable(otherwise.span, "the test of a clause before it is always true", findings)
 
 
-def check_cases(cases: Sequence[tuple[Span, ReadCondition]], findings: Findings) -> None:
+def check_cases(cases: Sequence[tuple[Span, CompiledCondition]], findings: Findings) -> None:
     """Note cases that are unreachable."""
     seen: set[str] = set()
     is_decided = False
@@ -85,7 +85,7 @@ def _note_unreachable(span: Span, why: str, findings: Findings) -> None:
     findings.note(span, "unreachable-case", f"this case is never taken: {why}")
 
 
-def _is_always_true(condition: ReadCondition) -> bool:
+def _is_always_true(condition: CompiledCondition) -> bool:
     if condition.names:
         return False
     try:
@@ -121,7 +121,7 @@ def _joined_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
 # Fields of outputs
 
 
-def check_paths(condition: ReadCondition, span: Span, shape: str | None, findings: Findings) -> None:
+def check_paths(condition: CompiledCondition, span: Span, shape: str | None, findings: Findings) -> None:
     """Note paths in a condition that the previous output certainly does not have."""
     known = known_shape(shape)
     if known is None:
@@ -317,12 +317,15 @@ def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         kind = kind_of(value, frame) if name == "inputs" else None
         if kind not in (None, "a dict", "a task result"):
             walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
-        if isinstance(value, Literal) and (problem := question_problem(name, value.value)) is not None:
+        if (
+            isinstance(value, Literal)
+            and (problem := validate_context_keyword(name, value.value)) is not None
+        ):
             code = "bad-value" if isinstance(value.value, str) else "wrong-type"
             walk.findings.note(value.span, code, problem)
         walk.visit(value, frame)
     if not node.keywords:
-        walk.findings.note(node.span, "missing-field", NO_QUESTION)
+        walk.findings.note(node.span, "missing-field", NO_CONTEXT_QUERY)
 
 
 def _is_count(value: object) -> bool:

@@ -27,7 +27,7 @@ from weft.language.ast import (
 from weft.language.builtins import BUILT_IN_NAMES, RESULT_KINDS, TASK_LIBRARY
 from weft.language.check.scopes import Frame
 from weft.language.diagnostics import Findings
-from weft.language.schemas import BadSchema, Shape, is_path, shape_of
+from weft.language.schemas import BadSchema, Shape, is_path, parse_shape
 
 UNKNOWN: Final[Any] = object()
 """Returned by `constant` for a node that is not a constant."""
@@ -140,7 +140,7 @@ def known_shape(text: str | None) -> Shape | None:
     if text is None or is_path(text):
         return None
     try:
-        return shape_of(text)
+        return parse_shape(text)
     except BadSchema:
         return None
 

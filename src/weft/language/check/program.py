@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 from msgspec import Struct
 
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.language.ast import FunctionCall, Node, Program, TaskCond, TaskNode, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.check.expressions import FORMS
@@ -17,13 +17,13 @@ from weft.language.diagnostics import LanguageProblem
 from weft.language.library import TaskLibrary
 from weft.language.schemas import ReadSchema
 from weft.language.source import Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.limits import MAX_PROGRAM_DEPTH
 
 _VISITORS: Mapping[type[Node], Visitor] = {**FORMS, **TASKS, Template: visit_template}
 
 
-class Verdict(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """The result of the static checks of a program."""
 
     problems: list[LanguageProblem]
@@ -46,15 +46,15 @@ def check_program(
     `tools` are the names of all tools. `models` returns an error message for the name of a model, or None.
     Without them, tools and models are not checked.
     """
-    return verdict_on(program, library, tools=tools, models=models).problems
+    return analyze_program(program, library, tools=tools, models=models).problems
 
 
 def required_inputs(program: Program, library: TaskLibrary | None = None) -> tuple[str, ...]:
     """Return the inputs that a caller must pass: free names of top-level tasks and calls, in order of use."""
-    return tuple(verdict_on(program, library).inputs)
+    return tuple(analyze_program(program, library).inputs)
 
 
-def verdict_on(
+def analyze_program(
     program: Program,
     library: TaskLibrary | None = None,
     *,
@@ -62,15 +62,15 @@ def verdict_on(
     models: Callable[[str], str | None] | None = None,
     schemas: ReadSchema | None = None,
     mentioned: frozenset[str] = frozenset(),
-) -> Verdict:
+) -> CheckResult:
     """Check a program as `check_program` does, and also return its required inputs.
 
     `schemas` reads schema files; without it they are not checked. `mentioned` are names that unreadable forms
     may bind.
     """
-    with paused_collector(), deep_stack():
+    with pause_collector(), raise_recursion_limit():
         walk = _check(program, library, tools, models, schemas, mentioned)
-        return Verdict(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
+        return CheckResult(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
 
 
 def _check(

@@ -26,9 +26,9 @@ from weft.language.check.inference import check_json, texts_of
 from weft.language.check.outputs import output_shape, result_cell
 from weft.language.check.scopes import Call, Frame
 from weft.language.check.walker import Visitor, Walk, check_model, check_tool
-from weft.language.fields import ContextKind, context_conflict, merged_context, misplaced, misplaced_fields
+from weft.language.fields import ContextKind, context_conflict, merge_context, misplaced, misplaced_fields
 from weft.language.library import best_evaluator, definition_of, no_evaluator
-from weft.language.schemas import BadSchema, is_path, shape_of
+from weft.language.schemas import BadSchema, is_path, parse_shape
 from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
@@ -100,7 +100,7 @@ def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
     if is_path(shape) and read is None:
         return
     try:
-        shape_of(shape, None if read is None else lambda path: read(path, name))
+        parse_shape(shape, None if read is None else lambda path: read(path, name))
     except BadSchema as error:
         walk.findings.note(span, "bad-value", error.message)
 
@@ -208,7 +208,7 @@ def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     if context_conflict(overrides, node.span) is not None:
         overrides = ContextOverrides(inherit_context=overrides.inherit_context)
     kind = _KINDS.get(type(node), "atomic")
-    if frame.is_arguments or merged_context(kind, overrides, node.span).inherit_context == "full":
+    if frame.is_arguments or merge_context(kind, overrides, node.span).inherit_context == "full":
         return Frame(frame, frame.routine)
     inner = Frame(walk.names.globals, frame.routine)
     inner.isolated_from = frame

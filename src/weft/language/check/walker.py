@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.language.ast import Apply, Condition, FunctionCall, Lambda, Literal, Node, Template, Text, Variable
 from weft.language.builtins import TASK_LIBRARY
-from weft.language.cel import ConditionError, ReadCondition, read_condition
+from weft.language.cel import CompiledCondition, ConditionError, parse_condition
 from weft.language.check.calls import (
     CallChecks,
     accepts_arity,
@@ -113,10 +113,10 @@ class Walk:
                 if count > 1:
                     self.findings.note(span, "duplicate-name", f"{what} '{name}' is there {count} times")
 
-    def visit_condition(self, node: Condition, frame: Frame) -> ReadCondition | None:
+    def visit_condition(self, node: Condition, frame: Frame) -> CompiledCondition | None:
         """Parse and check a condition; None if it is invalid."""
         try:
-            condition = read_condition(node.text, node.span)
+            condition = parse_condition(node.text, node.span)
         except InvalidProgram as error:
             self.findings.add(error.found)
             return None
@@ -126,7 +126,7 @@ class Walk:
             self._check_constant(condition)
         return condition
 
-    def _check_constant(self, condition: ReadCondition) -> None:
+    def _check_constant(self, condition: CompiledCondition) -> None:
         """Note a condition without names that fails or is not a boolean: its value is always the same."""
         try:
             condition.holds(_reject_name)

@@ -27,7 +27,7 @@ from weft.language.ast import (
     WithBudget,
     WithTimeout,
 )
-from weft.language.cel import parse_text, read_condition
+from weft.language.cel import parse_condition, parse_text
 from weft.language.diagnostics import nearest
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
 from weft.language.sexp.parser import FormError, Parser, SpecialForm
@@ -52,7 +52,7 @@ def text(datum: Data, what: str) -> Text:
 def condition(datum: Data) -> Condition:
     """Return the condition in a string datum. Raise InvalidProgram if it cannot be parsed."""
     written = string(datum, "a condition")
-    read_condition(written, _inside(datum.span))
+    parse_condition(written, _inside(datum.span))
     return Condition(span=datum.span, text=written)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from weft.language.ast import Scalar
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.sexp.names import SURROGATE, escape
 from weft.language.source import NOWHERE
 
@@ -126,7 +126,7 @@ def string_text(text: str) -> str:
     """Return a quoted string. Long strings keep their line breaks, so that prompts stay readable."""
     if SURROGATE.search(text):
         message = "half of a surrogate pair is not a character and cannot be printed"
-        raise refuse(NOWHERE, "bad-value", message)
+        raise invalid_program(NOWHERE, "bad-value", message)
     return escape(text, keeps_lines=len(text) > _SHORT)
 
 
@@ -135,9 +135,11 @@ def number_text(value: float) -> str:
         try:
             return str(value)
         except ValueError as error:  # Python limits the digits of int to str conversion
-            raise refuse(NOWHERE, "bad-value", "an integer is too long to be printed") from error
+            raise invalid_program(NOWHERE, "bad-value", "an integer is too long to be printed") from error
     if not math.isfinite(value):
-        raise refuse(NOWHERE, "bad-value", f"{value} is not a number of the language and cannot be printed")
+        raise invalid_program(
+            NOWHERE, "bad-value", f"{value} is not a number of the language and cannot be printed"
+        )
     return repr(value)
 
 

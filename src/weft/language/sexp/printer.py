@@ -32,12 +32,12 @@ from weft.language.ast import (
     WithBudget,
     WithTimeout,
 )
-from weft.language.diagnostics import refuse
+from weft.language.diagnostics import invalid_program
 from weft.language.sexp.layout import Layout, form, listing, pair, render, scalar_text
 from weft.language.sexp.names import escape, keyword_text, name_text, path_text
 from weft.language.sexp.program import SPECIAL_FORMS
 from weft.language.sexp.task_printer import TASK_LAYOUTS
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
 
 def print_program(program: Program) -> str:
@@ -48,10 +48,12 @@ def print_program(program: Program) -> str:
 def print_node(node: Node) -> str:
     """Return the source text of a node, without a final line break."""
     try:
-        with deep_stack():
+        with raise_recursion_limit():
             return render(_layout(node))
     except RecursionError as error:
-        raise refuse(node.span, "program-too-deep", "the tree is nested too deeply to be printed") from error
+        raise invalid_program(
+            node.span, "program-too-deep", "the tree is nested too deeply to be printed"
+        ) from error
 
 
 def _layout(node: Node) -> Layout:

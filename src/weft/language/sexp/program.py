@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.language.ast import Node, Program
-from weft.language.diagnostics import InvalidProgram, Rest, in_order
+from weft.language.diagnostics import InvalidProgram, PartialProgram, in_order
 from weft.language.sexp.forms import PLAIN_FORMS
 from weft.language.sexp.names import Constant, Data, List, Name
 from weft.language.sexp.parser import Parser, TooManyProblems
 from weft.language.sexp.reader import read_data
 from weft.language.sexp.tasks import TASK_FORMS
 from weft.language.source import Source
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
@@ -33,7 +33,7 @@ def read_program(source: Source) -> Program:
     forms: list[Node] = []
     wrong: list[Data] = []
     is_read = False
-    with paused_collector(), deep_stack():
+    with pause_collector(), raise_recursion_limit():
         reading = read_data(source)
         try:
             for datum in reading.data if reading.is_whole else ():
@@ -48,8 +48,8 @@ def read_program(source: Source) -> Program:
             pass
     found = [*reading.problems, *parser.problems]
     if found:
-        readable = Rest(Program(tuple(forms)), frozenset(_names_in(wrong))) if is_read else None
-        raise InvalidProgram(in_order(found), rest=readable)
+        readable = PartialProgram(Program(tuple(forms)), frozenset(_names_in(wrong))) if is_read else None
+        raise InvalidProgram(in_order(found), partial=readable)
     return Program(tuple(forms))
 
 

@@ -6,11 +6,17 @@ from typing import Any
 
 from lxml import etree
 
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.language.ast import EVALUATION, Condition, Node, Program, TaskCase, TaskCond
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, Rest, in_order, refuse
+from weft.language.diagnostics import (
+    InvalidProgram,
+    LanguageProblem,
+    PartialProgram,
+    in_order,
+    invalid_program,
+)
 from weft.language.source import Source, Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.language.xml.elements import Element, decode, parse_elements
 from weft.language.xml.reader import Reading, child_text
 from weft.language.xml.schema import check_elements, vocabulary
@@ -19,7 +25,7 @@ from weft.language.xml.templates import read_call, read_only_node, read_template
 from weft.language.xml.text import Problems
 
 
-@paused_collector()
+@pause_collector()
 def read_xml(source: Source, content: bytes) -> Program:
     """Parse a document; raise InvalidProgram with all of its problems.
 
@@ -40,11 +46,11 @@ def _read(source: Source, content: bytes) -> Program:
         error.xml_fault = "malformed" if error.found[0].code == "syntax-error" else None
         raise
     found = Problems()
-    with deep_stack():
+    with raise_recursion_limit():
         check_elements(root, found)
         program = _read_program(root, Reading(found, frozenset(), _read_node))
     if found.problems:
-        raise InvalidProgram(in_order(found.problems), rest=_partial(root, program, found.problems))
+        raise InvalidProgram(in_order(found.problems), partial=_partial(root, program, found.problems))
     _validate(document)
     return program
 
@@ -68,7 +74,7 @@ def _read_program(root: Element, reading: Reading) -> Program:
     return Program(tuple(forms))
 
 
-def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> Rest | None:
+def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> PartialProgram | None:
     """Return the children of a <program> that have no problems; None if the <program> itself has one."""
     if root.tag != "program" or root.is_damaged or len(root.children) != len(program.forms):
         return None
@@ -77,7 +83,7 @@ def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem
     if -1 in wrong:  # in the <program> itself
         return None
     forms = tuple(form for index, form in enumerate(program.forms) if index not in wrong)
-    return Rest(Program(forms), frozenset(_mentioned([root.children[index] for index in wrong])))
+    return PartialProgram(Program(forms), frozenset(_mentioned([root.children[index] for index in wrong])))
 
 
 def _mentioned(elements: Sequence[Element]) -> Iterator[str]:
@@ -127,9 +133,11 @@ def _validate(document: Source) -> None:
     try:
         tree = etree.fromstring(document.text.encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise refuse(Span(document, error.lineno or 1, 0), "syntax-error", error.msg or "not XML") from None
+        raise invalid_program(
+            Span(document, error.lineno or 1, 0), "syntax-error", error.msg or "not XML"
+        ) from None
     schema = vocabulary().schema
     if not schema.validate(tree):
         log: Any = schema.error_log  # its type stub cannot index entries
         first = log[0]
-        raise refuse(Span(document, first.line, 0), "schema-error", first.message)
+        raise invalid_program(Span(document, first.line, 0), "schema-error", first.message)

@@ -11,7 +11,7 @@ from xml.parsers import expat  # nosec: a DOCTYPE is refused, so there is nothin
 
 from msgspec import Struct
 
-from weft.language.diagnostics import InvalidProgram, nearest, refuse
+from weft.language.diagnostics import InvalidProgram, invalid_program, nearest
 from weft.language.source import Source, Span
 from weft.language.xml.text import shown
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -70,7 +70,7 @@ def parse_elements(source: Source) -> Element:
         builder.parser.Parse(builder.content, True)
     except expat.ExpatError as error:
         span = Span(source, error.lineno, error.offset + 1)
-        raise refuse(span, "syntax-error", builder.explain(expat.ErrorString(error.code))) from None
+        raise invalid_program(span, "syntax-error", builder.explain(expat.ErrorString(error.code))) from None
     return builder.root
 
 
@@ -94,17 +94,21 @@ class _Builder:
     def refuse_doctype(self, *_: object) -> None:
         before = self.content[: self.parser.CurrentByteIndex].rpartition(b"<!DOCTYPE")[0].decode()
         span = Span(self.source, before.count("\n") + 1, len(before) - before.rfind("\n"))
-        raise refuse(span, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it")
+        raise invalid_program(
+            span, "xml-doctype", "a DOCTYPE is not allowed: weft documents have no DTD; remove it"
+        )
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         around = self.open[-1] if self.open else None
         if around is None and tag not in ROOTS:
-            raise refuse(self.here, "unknown-element", _unknown_root(tag, attributes))
+            raise invalid_program(self.here, "unknown-element", _unknown_root(tag, attributes))
         if len(self.open) == MAX_ELEMENT_DEPTH:
             message = f"elements nest more than {MAX_ELEMENT_DEPTH} deep"
-            raise refuse(self.here, "program-too-deep", message)
+            raise invalid_program(self.here, "program-too-deep", message)
         if len(attributes) > MAX_ATTRIBUTES:
-            raise refuse(self.here, "syntax-error", f"more than {MAX_ATTRIBUTES} attributes on one element")
+            raise invalid_program(
+                self.here, "syntax-error", f"more than {MAX_ATTRIBUTES} attributes on one element"
+            )
         space = attributes.get("xml:space")
         is_preserved = space == "preserve" or (space is None and around is not None and around.is_preserved)
         here = self.here
@@ -175,13 +179,15 @@ def decode(name: str, content: bytes) -> Source:
     nowhere = Source(name, "")
     if len(content) > MAX_PROGRAM_CHARACTERS:
         message = f"{len(content)} bytes are more than the {MAX_PROGRAM_CHARACTERS} allowed"
-        raise refuse(Span(nowhere, 1, 0), "program-too-long", message)
+        raise invalid_program(Span(nowhere, 1, 0), "program-too-long", message)
     encoding, start = _encoding(nowhere, content)
     try:
         return Source(name, content[start:].decode(encoding))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, start + error.start) + 1
-        raise refuse(Span(nowhere, line, 0), "syntax-error", f"not {encoding}: {error.reason}") from None
+        raise invalid_program(
+            Span(nowhere, line, 0), "syntax-error", f"not {encoding}: {error.reason}"
+        ) from None
 
 
 def _encoding(source: Source, content: bytes) -> tuple[str, int]:
@@ -209,6 +215,6 @@ def _python_name(source: Source, declared: str) -> str:
 def _unreadable(source: Source, declared: str, name: str) -> InvalidProgram:
     is_wide = name.startswith(("utf-16", "utf-32"))
     reason = "but the bytes are not" if is_wide else "which is not supported; save the file as UTF-8"
-    return refuse(
+    return invalid_program(
         Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}"
     )

@@ -13,7 +13,7 @@ from weft.language.ast import FilePaths, FunctionCall, Input, Literal, Node, Tex
 from weft.language.cel import parse_path
 from weft.language.diagnostics import nearest
 from weft.language.fields import context_conflict
-from weft.language.schemas import NAMED_SCHEMAS, shape_of
+from weft.language.schemas import NAMED_SCHEMAS, parse_shape
 from weft.language.task_fields import (
     AccumulationFormat,
     ContextAssembly,
@@ -177,7 +177,7 @@ def read_default(element: Element, text: str, shape: str | None, reading: Readin
         value = json_value(text)
     except ValueError:
         value = UNSET
-    if value is not UNSET and not shape_of(shape).violations(value):
+    if value is not UNSET and not parse_shape(shape).violations(value):
         return value
     reading.found.add(element.span, "wrong-type", f"default '{shown(text)}' is not of type {shape}")
     return UNSET

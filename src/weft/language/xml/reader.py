@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.language.ast import Condition, Literal, Node, Text
-from weft.language.cel import parse_text, read_condition
+from weft.language.cel import parse_condition, parse_text
 from weft.language.source import Span
 from weft.language.xml.elements import Element
 from weft.language.xml.text import BLANK, LETTERS, LITERALS, NAME, Problems, dedent, shown
@@ -67,7 +67,7 @@ class Reading(Struct, frozen=True):
 
     def condition(self, text: str, span: Span) -> Condition:
         """Return the condition, and report it if it cannot be parsed."""
-        self.found.attempt(lambda: read_condition(text, span), None)
+        self.found.attempt(lambda: parse_condition(text, span), None)
         return Condition(span=span, text=text.strip(BLANK))
 
     def name(self, element: Element, text: str, what: str, pattern: re.Pattern[str] = NAME) -> str:

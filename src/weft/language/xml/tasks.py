@@ -16,7 +16,7 @@ from weft.language.ast import (
     TaskNode,
 )
 from weft.language.diagnostics import InvalidProgram
-from weft.language.fields import ContextKind, merged_context
+from weft.language.fields import ContextKind, merge_context
 from weft.language.xml.elements import Element
 from weft.language.xml.fields import (
     read_assembly,
@@ -85,7 +85,7 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
     """Return the parser state inside the task: its inputs are in scope, and outer names if inherited."""
     names = [one.name for one in common["inputs"]]
     try:
-        inherits = merged_context(kind, common["context"], common["span"]).inherit_context
+        inherits = merge_context(kind, common["context"], common["span"]).inherit_context
     except InvalidProgram:  # reported by `read_context`
         inherits = "full"
     if inherits == "subset" and common["context_relevance"]:

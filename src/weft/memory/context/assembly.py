@@ -141,7 +141,7 @@ def _has_all_words(element: str, name_words: frozenset[str]) -> bool:
     return bool(words) and words <= name_words
 
 
-PER_FILE = 40
+TOKENS_PER_FILE = 40
 """Tokens of a file besides its text: its opening and closing markers and its name."""
 
 PER_PIECE = 16
@@ -235,14 +235,14 @@ def drop_excluded(matches: Iterable[Match], excluded: Sequence[str], facts_of: F
     ]
 
 
-async def fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
+async def select_fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
     """Select the matches that fit, in order; one that is too large is skipped, as a smaller one may fit."""
     chosen: list[Match] = []
     files: set[tuple[str, str]] = set()
     tokens = left_out = 0
     for match in matches:
         file = (match.chunk.root, match.chunk.path)
-        takes = await count(match.chunk.text) + (PER_PIECE if file in files else PER_FILE)
+        takes = await count(match.chunk.text) + (PER_PIECE if file in files else TOKENS_PER_FILE)
         if max_tokens is not None and tokens + takes > max_tokens:
             left_out += 1
             continue

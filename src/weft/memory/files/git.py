@@ -87,7 +87,7 @@ def git_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
     return variables
 
 
-def without_own_programs(folder: Path) -> list[tuple[str, str]]:
+def disable_repository_commands(folder: Path) -> list[tuple[str, str]]:
     """Return settings that turn off the executables named by the repository and its submodules.
 
     Needed where git writes, or where others choose its options: git then runs filters, diff commands and

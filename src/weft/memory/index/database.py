@@ -134,11 +134,11 @@ def require_database(path: Path) -> None:
             raise NotAnIndex(str(path), "is not a SQLite database")
 
 
-def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = False) -> bool:
+def has_index(path: Path, application_id: int | None, *, any_version: bool = False) -> bool:
     """Return True if a file has an index. Nothing is written to the file.
 
     Raise NotAnIndex if the file belongs to another application, and IndexOutdated for an index of another
-    schema version, unless `of_any_shape`: opening it with `SqliteIndex` would drop it.
+    schema version, unless `any_version`: opening it with `SqliteIndex` would drop it.
     """
     if not path.exists():
         return False
@@ -146,7 +146,7 @@ def has_index(path: Path, application_id: int | None, *, of_any_shape: bool = Fa
     with closing(_open_readable(path, "ro")) as connection:
         _require_ours(connection, path, application_id)
         version = _version(connection)
-    if version not in (None, SCHEMA_VERSION) and not of_any_shape:
+    if version not in (None, SCHEMA_VERSION) and not any_version:
         raise IndexOutdated(str(path))
     return version is not None
 

@@ -38,7 +38,7 @@ from weft.store.postgresql.rows import (
 )
 from weft.store.postgresql.steps import end_open_steps
 from weft.store.protocol import AttemptResult, Claim, Suspension
-from weft.store.requests import AddWorker, GiveBack, Recover, RemoveWorker, Report, RestartDelays, Start
+from weft.store.requests import AddWorker, Recover, Release, RemoveWorker, Report, RestartDelays, Start
 from weft.store.sql import load_queries
 from weft.tasks.events import EventType
 from weft.tasks.record import Status
@@ -70,10 +70,10 @@ async def write_fenced(connection: asyncpg.Connection, entries: Iterable[Entry])
     await _release(connection, by_statement.get("finish_tasks", ()))
 
 
-def _statement(request: Report | AttemptResult | GiveBack) -> str:
+def _statement(request: Report | AttemptResult | Release) -> str:
     if isinstance(request, AttemptResult):
         return "finish_tasks" if request.retry_after is None else "retry_tasks"
-    return "report_progress" if isinstance(request, Report) else "give_back"
+    return "report_progress" if isinstance(request, Report) else "release_task"
 
 
 def _report(request: Report, _now: datetime) -> Write:
@@ -99,7 +99,7 @@ def _ending(request: AttemptResult, retry_at: datetime | None) -> Write:
     return columns, [attempt_event_row(request.claim, kind, at, facts) for kind, facts in events]
 
 
-def _give_back(request: GiveBack, _now: datetime) -> Write:
+def _release_task(request: Release, _now: datetime) -> Write:
     claim = request.claim
     event = attempt_event_row(claim, EventType.TASK_RELEASED, request.now, claim_facts(claim))
     return (*_guard(claim), request.now), [event]
@@ -109,7 +109,7 @@ _WRITES: dict[str, Callable[[Any, datetime], Write]] = {
     "report_progress": _report,
     "finish_tasks": _finish,
     "retry_tasks": _retry,
-    "give_back": _give_back,
+    "release_task": _release_task,
 }
 
 
@@ -333,7 +333,7 @@ class Leases:
 async def remove_worker(connection: asyncpg.Connection, entry: Entry) -> int:
     """Remove a worker that shuts down, and release its tasks. Return how many were released."""
     request: RemoveWorker = entry.request
-    return await _give_back_all(connection, entry, [request.worker], request.now, losses=0)
+    return await _release_all(connection, entry, [request.worker], request.now, losses=0)
 
 
 async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
@@ -342,7 +342,7 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
     dead = {row[0] for row in await connection.fetch(_SQL["unknown_workers"])}
     dead.update(row[0] for row in await connection.fetch(_SQL["expired_workers"], request.expired_at))
     dead |= set(request.dead)
-    return await _give_back_all(connection, entry, sorted(dead), entry.now, losses=1) if dead else 0
+    return await _release_all(connection, entry, sorted(dead), entry.now, losses=1) if dead else 0
 
 
 async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
@@ -358,10 +358,10 @@ async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequen
     return [TaskId(str(row["id"])) for row in rows]
 
 
-async def _give_back_all(
+async def _release_all(
     connection: asyncpg.Connection, entry: Entry, workers: Sequence[str], now: datetime, *, losses: int
 ) -> int:
-    held = await connection.fetch(_SQL["give_back_all"], workers, now, losses)
+    held = await connection.fetch(_SQL["release_all"], workers, now, losses)
     for row in sorted(held, key=lambda row: row["seq"]):
         claim = _claim(row)
         entry.events.append(attempt_event_row(claim, EventType.TASK_RELEASED, now, claim_facts(claim)))

@@ -37,7 +37,7 @@ async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> ClaimResu
         facts = claim_facts(one.claim)
         entry.events.append(attempt_event_row(one.claim, EventType.TASK_STARTED, entry.now, facts))
     next_ready_at = await connection.fetchval(_SQL["next_ready_at"], flows, wanted.worker, entry.now)
-    return ClaimResult(claimed=claimed, next_ready_at=with_zone(next_ready_at), left_to_others=left)
+    return ClaimResult(claimed=claimed, next_ready_at=with_zone(next_ready_at), unknown_methods=left)
 
 
 async def _claim(

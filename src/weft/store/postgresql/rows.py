@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, field
 
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.ids import TaskId, is_task_id
 from weft.store.columns import columns_of, json_text, json_value, task_of_columns
 from weft.store.protocol import Claim, DueSchedule, Owner
@@ -145,7 +145,7 @@ async def tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     return await asyncio.to_thread(_many_tasks_of, rows)
 
 
-@paused_collector()
+@pause_collector()
 def _many_tasks_of(rows: Sequence[Iterable[Any]]) -> list[Task]:
     return [task_of(row) for row in rows]
 

@@ -41,11 +41,11 @@ async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequen
         return
     changes = [change for entry in entries for change in entry.request.changes]
     await _insert(connection, run, [change for change in changes if change.is_new])
-    changed = [change for change in changes if not change.is_new and not change.is_mark]
+    changed = [change for change in changes if not change.is_new and not change.is_params_only]
     refused = {id(change) for change in changed if not await _update(connection, run, change)}
-    written = [change for change in changes if id(change) not in refused and not change.is_mark]
+    written = [change for change in changes if id(change) not in refused and not change.is_params_only]
     for change in changes:
-        if change.is_mark:
+        if change.is_params_only:
             params = json_text(change.task.params)
             await connection.execute(_SQL["mark_step"], params, change.task.id, run.task_id)
     await _mark(connection, written)
@@ -126,7 +126,7 @@ async def _update(connection: asyncpg.Connection, run: Run, change: StepChange) 
         *values,
         change.input_hash,
         change.reuse_hash,
-        change.is_late_to_cancel,
+        change.is_outcome_used,
     )
     return found is not None
 

@@ -216,8 +216,8 @@ class PostgresqlStore(GroupedWrites):
         rows = await self._fetch(_SQL["due_schedules"], now, limit, *last)
         return [due_schedule_of(row) for row in rows]
 
-    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        rows = await self._fetch(_SQL["overdue_rests"], now, limit)
+    async def overdue_suspensions(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+        rows = await self._fetch(_SQL["overdue_suspensions"], now, limit)
         return [TaskId(str(row["id"])) for row in rows]
 
     async def workers(self) -> Sequence[str]:

@@ -11,11 +11,11 @@ from weft.store.errors import StoreError
 from weft.store.models import (
     AddedTemplate,
     AddTemplates,
-    KeepParams,
     NewTemplate,
     RegisteredTemplate,
     RemoveTemplate,
     TemplateFacts,
+    UpdateParams,
 )
 from weft.store.postgresql.rows import Entry, is_storable, is_stored_form
 from weft.store.sql import load_queries
@@ -48,14 +48,14 @@ async def remove_template(connection: asyncpg.Connection, entry: Entry) -> Regis
     return msgspec.structs.replace(newest, removed_at=request.now)
 
 
-async def keep_params(connection: asyncpg.Connection, entry: Entry) -> bool:
+async def update_params(connection: asyncpg.Connection, entry: Entry) -> bool:
     """Update the params of a task. Return whether the attempt was held."""
-    request: KeepParams = entry.request
+    request: UpdateParams = entry.request
     run = request.run
     if not is_stored_form(run.task_id):
         return False
     changed = await connection.execute(
-        _SQL["keep_params"], run.task_id, run.attempt, json_text(request.params), request.now
+        _SQL["update_params"], run.task_id, run.attempt, json_text(request.params), request.now
     )
     return bool(changed == "UPDATE 1")
 

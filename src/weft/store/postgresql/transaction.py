@@ -8,7 +8,7 @@ import asyncpg
 
 from weft.errors import WeftError
 from weft.store.errors import StoreError
-from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
+from weft.store.models import AddTemplates, RemoveTemplate, UpdateParams, WriteSteps
 from weft.store.postgresql.attempts import (
     add_worker,
     apply_attempts,
@@ -22,7 +22,7 @@ from weft.store.postgresql.connection import is_of_one_request, refusal
 from weft.store.postgresql.operations import apply_operations
 from weft.store.postgresql.rows import EVENT_COLUMNS, Entry, is_storable
 from weft.store.postgresql.steps import apply_steps
-from weft.store.postgresql.templates import add_templates, keep_params, remove_template
+from weft.store.postgresql.templates import add_templates, remove_template, update_params
 from weft.store.protocol import ClaimRequest, Suspension
 from weft.store.requests import AddWorker, EndFlow, Operate, Recover, RemoveWorker, RestartDelays, RunFlow
 
@@ -37,7 +37,7 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     Suspension: suspend,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,
-    KeepParams: keep_params,
+    UpdateParams: update_params,
 }
 """Requests that read many tasks, and so must see the effects of all requests before them."""
 

@@ -12,7 +12,7 @@ import asyncpg
 from weft.clock import Clock
 from weft.config.settings import shown_location
 from weft.errors import TransientError, WeftError
-from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, reach
+from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, hit
 from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.models import AddTemplates
 from weft.store.postgresql.connection import (
@@ -113,16 +113,16 @@ class Writer:
                     connection = await self._begin()
                     now = await self._mark(connection)
                     entries = [Entry(now, request) for request in requests]
-                    reach(STORE_BEGAN)
+                    hit(STORE_BEGAN)
                     await apply(connection, entries)
-                    reach(STORE_APPLIED)
+                    hit(STORE_APPLIED)
             except BaseException as error:
                 await self._abort(error)
                 if not isinstance(error, WeftError) and _is_refusal(error):
                     raise _OneRefused from error
                 raise
         await self._end(connection, seconds, loses_reply=fault is StoreFault.LOSE_REPLY)
-        reach(STORE_COMMITTED)
+        hit(STORE_COMMITTED)
         return [entry.outcome for entry in entries]
 
     async def _mark(self, connection: asyncpg.Connection) -> datetime:

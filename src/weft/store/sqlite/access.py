@@ -10,7 +10,7 @@ from typing import Protocol, Self, TypeVar
 
 from weft.clock import Clock
 from weft.config.paths import exposure, keep_private
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound, StoreReplaced, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.requests import Request
@@ -119,7 +119,7 @@ class FileAccess:
         for connection in [*self._readers, self._writer]:
             connection.close()
 
-    @paused_collector()
+    @pause_collector()
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self.path):
             connection = self._reader()

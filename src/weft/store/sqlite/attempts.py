@@ -9,8 +9,8 @@ from weft.store.columns import CLOCK_PUT_BACK, claim_facts, ending, json_text, r
 from weft.store.protocol import AttemptResult, Claim, Suspension
 from weft.store.requests import (
     AddWorker,
-    GiveBack,
     Recover,
+    Release,
     RemoveWorker,
     RenewWorker,
     Report,
@@ -25,7 +25,7 @@ from weft.tasks.events import EventType
 from weft.tasks.states import fraction
 
 _START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finish_task"]
-_RETRY, _GIVE_BACK = SQL["retry_task"], SQL["give_back"]
+_RETRY, _GIVE_BACK = SQL["retry_task"], SQL["release_task"]
 
 
 def start(unit: UnitOfWork, request: Start) -> Claim:
@@ -90,7 +90,7 @@ def suspend(unit: UnitOfWork, request: Suspension) -> bool:
     return True
 
 
-def give_back(unit: UnitOfWork, request: GiveBack) -> bool:
+def release(unit: UnitOfWork, request: Release) -> bool:
     """Release a claimed task. Return whether the claim was held."""
     claim, now = request.claim, micros(request.now)
     is_held = unit.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
@@ -118,7 +118,7 @@ def renew_worker(unit: UnitOfWork, request: RenewWorker) -> frozenset[Claim] | N
 
 def remove_worker(unit: UnitOfWork, request: RemoveWorker) -> int:
     """Remove a worker that shuts down, and release its tasks. Return how many were released."""
-    return _give_back_all(unit, request.worker, micros(request.now), losses=0)
+    return _release_all(unit, request.worker, micros(request.now), losses=0)
 
 
 def recover(unit: UnitOfWork, request: Recover) -> int:
@@ -126,7 +126,7 @@ def recover(unit: UnitOfWork, request: Recover) -> int:
     now = micros(unit.now)
     expired_at = None if request.expired_at is None else micros(request.expired_at)
     dead = {row[0] for row in unit.execute(SQL["dead_workers"], (expired_at,))} | set(request.dead)
-    return sum(_give_back_all(unit, worker, now, losses=1) for worker in sorted(dead))
+    return sum(_release_all(unit, worker, now, losses=1) for worker in sorted(dead))
 
 
 def restart_delays(unit: UnitOfWork, request: RestartDelays) -> Sequence[TaskId]:
@@ -146,11 +146,11 @@ def _lease_until(unit: UnitOfWork, lease_seconds: float) -> int:
     return micros(unit.now + timedelta(seconds=lease_seconds))
 
 
-def _give_back_all(unit: UnitOfWork, worker: str, now: int, *, losses: int) -> int:
+def _release_all(unit: UnitOfWork, worker: str, now: int, *, losses: int) -> int:
     held = _claims(unit, worker)
     for claim in held:
         unit.add_event(claim, EventType.TASK_RELEASED, now, claim_facts(claim))
-    unit.execute(SQL["give_back_all"], (worker, now, losses))
+    unit.execute(SQL["release_all"], (worker, now, losses))
     unit.execute(SQL["remove_worker"], (worker,))
     return len(held)
 

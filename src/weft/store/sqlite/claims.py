@@ -47,7 +47,7 @@ def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
     return ClaimResult(
         claimed=claimed,
         next_ready_at=None if next_ready_at is None else moment(next_ready_at),
-        left_to_others=frozenset(others.left),
+        unknown_methods=frozenset(others.left),
     )
 
 

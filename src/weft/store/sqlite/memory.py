@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.clock import Clock
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound
 from weft.store.group_commit import Done
 from weft.store.requests import Request
@@ -59,7 +59,7 @@ class MemoryAccess:
 
     def _outcomes(self, requests: Sequence[Request]) -> Sequence[object] | Exception:
         try:
-            with self._database.lock, paused_collector():
+            with self._database.lock, pause_collector():
                 return commit_group(self._database.connection, requests, self.clock)
         except sqlite3.Error as error:
             translation = translated(error, self.path)

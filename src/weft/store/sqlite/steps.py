@@ -30,7 +30,7 @@ def write_steps(unit: UnitOfWork, request: WriteSteps) -> frozenset[TaskId] | No
     for change in request.changes:
         if change.is_new:
             _insert(unit, run, change)
-        elif change.is_mark:
+        elif change.is_params_only:
             unit.insert_steps()
             unit.execute(SQL["mark_step"], (json_text(change.task.params), change.task.id, run.task_id))
         elif not _update(unit, run, change):
@@ -77,7 +77,7 @@ def _update(unit: UnitOfWork, run: Run, change: StepChange) -> bool:
     row = task_row(change.task)
     values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
     values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
-    values["is_late_to_cancel"] = change.is_late_to_cancel
+    values["is_outcome_used"] = change.is_outcome_used
     found = unit.execute(_UPDATE, values).fetchone()
     if found is None:
         return False

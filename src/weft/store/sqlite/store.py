@@ -155,9 +155,9 @@ class SqliteStore(GroupedWrites):
 
         return await self._read(read)
 
-    async def overdue_rests(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
+    async def overdue_suspensions(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
         def read(connection: sqlite3.Connection) -> Sequence[TaskId]:
-            return [row[0] for row in connection.execute(_SQL["overdue_rests"], (micros(now), limit))]
+            return [row[0] for row in connection.execute(_SQL["overdue_suspensions"], (micros(now), limit))]
 
         return await self._read(read)
 

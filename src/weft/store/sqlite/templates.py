@@ -8,11 +8,11 @@ from weft.store.columns import json_text, json_value
 from weft.store.models import (
     AddedTemplate,
     AddTemplates,
-    KeepParams,
     NewTemplate,
     RegisteredTemplate,
     RemoveTemplate,
     TemplateFacts,
+    UpdateParams,
 )
 from weft.store.sqlite.rows import micros, moment
 from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
@@ -32,11 +32,11 @@ def remove_template(unit: UnitOfWork, request: RemoveTemplate) -> RegisteredTemp
     return msgspec.structs.replace(newest, removed_at=request.now)
 
 
-def keep_params(unit: UnitOfWork, request: KeepParams) -> bool:
+def update_params(unit: UnitOfWork, request: UpdateParams) -> bool:
     """Update the params of a task. Return whether the attempt was held."""
     run = request.run
     values = (run.task_id, run.attempt, json_text(request.params), micros(request.now))
-    return unit.execute(SQL["keep_params"], values).rowcount == 1
+    return unit.execute(SQL["update_params"], values).rowcount == 1
 
 
 def template_of(row: tuple[Any, ...]) -> RegisteredTemplate:

@@ -7,16 +7,16 @@ from typing import Any
 
 from weft.clock import Clock
 from weft.errors import WeftError
-from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, reach
+from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, hit
 from weft.store.errors import refusal_of
-from weft.store.models import AddTemplates, KeepParams, RemoveTemplate, WriteSteps
+from weft.store.models import AddTemplates, RemoveTemplate, UpdateParams, WriteSteps
 from weft.store.protocol import AttemptResult, ClaimRequest, Suspension
 from weft.store.requests import (
     AddWorker,
     EndFlow,
-    GiveBack,
     Operate,
     Recover,
+    Release,
     RemoveWorker,
     RenewWorker,
     Report,
@@ -28,8 +28,8 @@ from weft.store.requests import (
 from weft.store.sqlite.attempts import (
     add_worker,
     end,
-    give_back,
     recover,
+    release,
     remove_worker,
     renew_worker,
     report,
@@ -40,7 +40,7 @@ from weft.store.sqlite.attempts import (
 from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
 from weft.store.sqlite.operations import operate
 from weft.store.sqlite.steps import write_steps
-from weft.store.sqlite.templates import add_templates, keep_params, remove_template
+from weft.store.sqlite.templates import add_templates, remove_template, update_params
 from weft.store.sqlite.unit_of_work import UnitOfWork
 
 _APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
@@ -48,7 +48,7 @@ _APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
     Report: report,
     AttemptResult: end,
     Suspension: suspend,
-    GiveBack: give_back,
+    Release: release,
     ClaimRequest: claim_ready,
     RunFlow: run_flow,
     EndFlow: end_flow,
@@ -61,7 +61,7 @@ _APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
     WriteSteps: write_steps,
     AddTemplates: add_templates,
     RemoveTemplate: remove_template,
-    KeepParams: keep_params,
+    UpdateParams: update_params,
 }
 
 
@@ -93,15 +93,15 @@ def _commit(
 ) -> list[Any]:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        reach(STORE_BEGAN)
+        hit(STORE_BEGAN)
         outcomes = apply(connection, requests, clock.now())
-        reach(STORE_APPLIED)
+        hit(STORE_APPLIED)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    reach(STORE_COMMITTED)
+    hit(STORE_COMMITTED)
     return outcomes
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.clock import Clock
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.store.group_commit import Done
 from weft.store.models import AddTemplates
 from weft.store.protocol import ClaimResult
@@ -75,7 +75,7 @@ class Writer:
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:
             loop, requests, done = item
-            with paused_collector():
+            with pause_collector():
                 outcomes = self._outcomes_with_retries(requests)
             try:
                 loop.call_soon_threadsafe(done, outcomes)

@@ -1,6 +1,12 @@
 """Operations on stored tasks: pure decisions that a store writes."""
 
-from weft.tasks.operations.answer import Answered, AnswerQuestion, AnswerTooLong, NoOpenQuestion, WakeTasks
+from weft.tasks.operations.answer import (
+    Answered,
+    AnswerQuestion,
+    AnswerTooLong,
+    NoOpenQuestion,
+    ResumeSuspended,
+)
 from weft.tasks.operations.copy import ArchiveTasks, CopyTasks, LinkTasks, OutsideDependencies
 from weft.tasks.operations.fire import FireSchedule, Firing, ReplanSchedule
 from weft.tasks.operations.fork import ForkRun
@@ -25,8 +31,8 @@ __all__ = [
     "NoOpenQuestion",
     "OutsideDependencies",
     "ReplanSchedule",
+    "ResumeSuspended",
     "RetryTasks",
     "SubmitFlow",
     "UpdateTask",
-    "WakeTasks",
 ]

@@ -18,7 +18,7 @@ from weft.tasks.questions import (
     is_overdue,
     is_question,
     open_questions,
-    woken,
+    resumed_tasks,
 )
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed
@@ -87,11 +87,13 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
             raise AnswerTooLong(characters=len(self.answer))
         changes = moved([task], Completed(self.now, {ANSWER: text})).changes
         answered = changes.updated[0]
-        changes = structs.replace(changes, updated=(answered, *woken(flow, {task.id})), run=(flow.root.id,))
+        changes = structs.replace(
+            changes, updated=(answered, *resumed_tasks(flow, {task.id})), run=(flow.root.id,)
+        )
         return Decision(changes, Answered(answered))
 
 
-class WakeTasks(Struct, frozen=True):
+class ResumeSuspended(Struct, frozen=True):
     """Resumes tasks of a flow that wait for a person, without an answer; the value is their ids.
 
     Used when somebody is available to answer now. With `overdue_at`, only tasks with a question that is
@@ -108,6 +110,6 @@ class WakeTasks(Struct, frozen=True):
         flow = found.flow_of(self.task_id)
         now = self.overdue_at
         until = {task.id for task in open_questions(flow) if now is None or is_overdue(task, now)}
-        tasks = woken(flow, until)
+        tasks = resumed_tasks(flow, until)
         run = (flow.root.id,) if tasks else ()
         return Decision(WriteSet(updated=tasks, run=run), tuple(task.id for task in tasks))

@@ -9,7 +9,7 @@ from weft.errors import RequestError
 from weft.ids import NewTaskId, TaskId
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
-from weft.tasks.flow import Flow, makers, reachable
+from weft.tasks.flow import Flow, find_step_owners, reachable
 from weft.tasks.operations.submit import created_event
 from weft.tasks.parsing.inputs import mapping_problems
 from weft.tasks.parsing.problems import InvalidTasks, shown
@@ -249,7 +249,7 @@ def select(
     Dependencies of a linked task are not needed, since it has its result. Steps are never selected: the
     copy of a run makes its own.
     """
-    made = makers(flow)
+    made = find_step_owners(flow)
     if task_id in made:
         raise IsStep(task=flow[task_id], run_id=made[task_id])
     below = [node for node in flow.subtree(task_id) if node not in made]
@@ -276,7 +276,7 @@ class LinkTasks(Struct, frozen=True, kw_only=True):
 
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
-        made = makers(flow)
+        made = find_step_owners(flow)
         # The link of a run is its result; the steps of the source show how it was made.
         selected = [node for node in flow.subtree(self.task_id) if node == self.task_id or node not in made]
         require_completed((flow[task_id] for task_id in selected), what="linked")
@@ -296,7 +296,7 @@ class ArchiveTasks(Struct, frozen=True, kw_only=True):
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
         selected = flow.subtree(self.task_id)
-        made = makers(flow)
+        made = find_step_owners(flow)
         # A completed run may have failed or cancelled steps, which are archived with it.
         not_steps = (flow[node] for node in selected if node == self.task_id or node not in made)
         require_completed(not_steps, what="archived")

@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import NewTaskId, TaskId
 from weft.tasks.decisions import Decision, ReadSet, Snapshot
-from weft.tasks.flow import Flow, makers
+from weft.tasks.flow import Flow, find_step_owners
 from weft.tasks.operations.copy import IsStep, NewIds, as_copy, derive
 from weft.tasks.parsing.problems import nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
@@ -104,7 +104,7 @@ class ForkRun(Struct, frozen=True, kw_only=True):
 
 def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
     """Return the steps of a run that can be forked, by key. Raise CannotFork or IsStep."""
-    made = makers(flow)
+    made = find_step_owners(flow)
     label = f"{shown(task.name)} ({task.id})"
     if task.id in made:
         raise IsStep(task=task, run_id=made[task.id])

@@ -10,7 +10,7 @@ from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import Problem, SeveralProblems, shown
-from weft.tasks.questions import is_question, woken
+from weft.tasks.questions import is_question, resumed_tasks
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import Cancelled, Move, Retried, transition
 from weft.tasks.steps import is_step
@@ -62,7 +62,7 @@ class CancelTasks(Struct, frozen=True, kw_only=True):
         move = Cancelled(self.now, self.reason)
         decision = moved([flow[task_id] for task_id in chosen or [self.task_id]], move)
         questions = {task_id for task_id in chosen if is_question(flow[task_id])}
-        suspended = [task for task in woken(flow, questions) if task.id not in decision.value]
+        suspended = [task for task in resumed_tasks(flow, questions) if task.id not in decision.value]
         if not suspended:
             return decision
         # The tasks that asked the questions are resumed without an answer.

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent
-from weft.tasks.flow import Flow, makers
+from weft.tasks.flow import Flow, find_step_owners
 from weft.tasks.parsing.problems import InvalidTasks, Problem
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
 from weft.tasks.steps import ended_with_run, is_step
@@ -88,7 +88,7 @@ def without_open_runs(flow: Flow) -> Flow:
     """Return the flow without the steps of unfinished runs, which make new steps when they run here."""
     dropped = {
         task_id
-        for task_id, maker in makers(flow).items()
+        for task_id, maker in find_step_owners(flow).items()
         if maker is not None and not flow[maker].status.is_terminal
     }
     if not dropped:
@@ -109,7 +109,7 @@ def with_ended_steps(flow: Flow) -> Flow:
     """Return the flow with the open steps of ended runs cancelled: nothing would ever end them."""
     ended = {
         task_id: ended_with_run(flow[task_id], flow[maker])
-        for task_id, maker in makers(flow).items()
+        for task_id, maker in find_step_owners(flow).items()
         if maker is not None and not flow[task_id].status.is_terminal
     }
     return Flow(ended.get(task.id, task) for task in flow) if ended else flow

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.ids import ANY_ID, NewTaskId, TaskId, is_task_id
 from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
@@ -32,7 +32,7 @@ class Draft(msgspec.Struct):
     """The parent that the flow rules use, even if `parent_id` in the document is invalid."""
 
 
-@paused_collector()
+@pause_collector()
 def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str | None = None) -> Flow:
     """Return the flow that a JSON document describes. Raise InvalidTasks with all problems found.
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.errors import RequestError
-from weft.gc_tuning import paused_collector
+from weft.gc_tuning import pause_collector
 from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
 from weft.secrets.registry import redact
 from weft.tasks.record import JsonObject, Task
@@ -34,7 +34,7 @@ class MalformedJson(RequestError):
         self.column = column
 
 
-@paused_collector()
+@pause_collector()
 def decode(text: bytes, *, source: str = "input") -> Any:
     """Return the value of a JSON text. Raise MalformedJson, with line and column, if it is invalid."""
     if len(text) > MAX_JSON_BYTES:

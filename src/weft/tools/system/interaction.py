@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from weft.evaluator.conversion import told_error
+from weft.evaluator.conversion import error_json_for_model
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.subtasks.request import DESCRIPTION, PROPERTIES
-from weft.evaluator.tools import ASKS_PEOPLE, ToolContext, ToolDefinition, ToolFailed
+from weft.evaluator.tools import USER_INPUT_TOOL, ToolContext, ToolDefinition, ToolFailed
 from weft.language.traversal import SPAWN_TOOL
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 
@@ -48,7 +48,7 @@ class RequestUserInput:
 
     has_effects = True
     definition = ToolDefinition(
-        name=ASKS_PEOPLE,
+        name=USER_INPUT_TOOL,
         description="Ask the person who runs this task a question and wait for the answer. Only for what "
         "cannot be found out otherwise.",
         input_schema=schema_of(RequestUserInputArguments),
@@ -90,4 +90,4 @@ class SpawnSubtask:
         except BudgetExceeded:
             raise
         except TaskFailed as error:
-            raise ToolFailed(msgspec.json.encode(told_error(error.error)).decode()) from None
+            raise ToolFailed(msgspec.json.encode(error_json_for_model(error.error)).decode()) from None

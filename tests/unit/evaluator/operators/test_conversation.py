@@ -22,7 +22,7 @@ class Talking(InMemoryEffects):
         super().__init__()
         self.order: list[str] = []
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         self.steps.append(step)
         digits = call.prompt[len(call.prompt.rstrip("0123456789")) :]
         for _ in range(int(digits or 0)):

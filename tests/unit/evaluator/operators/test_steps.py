@@ -94,7 +94,7 @@ async def test_the_first_failure_stops_what_runs_beside_it() -> None:
 
     class OneFails(InMemoryEffects):
         async def call_model(
-            self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED
+            self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
         ) -> TaskResult:
             if call.prompt == "bad":
                 raise TaskFailed(TaskFailure("llm_error", "no"))

@@ -46,8 +46,8 @@ class Kept(World):
         self.kept = kept
         self.stop_at = stop_at
 
-    async def call_model(self, step: Step, call: ModelCall, purse: BudgetAccount = UNLIMITED) -> TaskResult:
-        return await self._once(step, lambda: super(Kept, self).call_model(step, call, purse))
+    async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
+        return await self._once(step, lambda: super(Kept, self).call_model(step, call, account))
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         return await self._once(step, body)

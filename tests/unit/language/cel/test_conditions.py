@@ -12,7 +12,7 @@ import pytest
 
 from tests.shared_files import shared
 from weft.language.ast import Literal, Symbol
-from weft.language.cel import ConditionError, HasFields, expression_text, read_condition
+from weft.language.cel import ConditionError, HasFields, expression_text, parse_condition
 from weft.language.cel.tokens import MAX_CONDITION_CHARACTERS, MAX_DEPTH, MAX_VALUE_SIZE
 from weft.language.diagnostics import InvalidProgram
 from weft.language.source import NOWHERE, Source, Span
@@ -52,7 +52,7 @@ BOUND: dict[str, Any] = {
 
 
 def value_of(text: str, bound: dict[str, Any] = BOUND) -> Any:
-    return read_condition(text, Span(Source("f", text))).evaluate(bound.__getitem__)
+    return parse_condition(text, Span(Source("f", text))).evaluate(bound.__getitem__)
 
 
 VALUES = [
@@ -234,7 +234,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "place", "code", "message"), REFUSED)
 def test_what_is_no_condition_is_refused_at_its_place(text: str, place: str, code: str, message: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
-        read_condition(text, Span(Source("f", text)))
+        parse_condition(text, Span(Source("f", text)))
 
     (problem,) = caught.value.found
     assert (str(problem.span), problem.code) == (f"f:{place}", code)
@@ -260,7 +260,7 @@ def test_an_operand_that_decides_makes_up_for_an_error(text: str, value: bool) -
 
 
 def test_a_condition_says_what_it_reads() -> None:
-    read = read_condition(
+    read = parse_condition(
         "output.items[0]['k'].n == x && has(output.errors) && y[i].z in [output.valid, x] || size(z.a) > 0",
         NOWHERE,
     )
@@ -279,7 +279,7 @@ def test_a_condition_says_what_it_reads() -> None:
 
 def test_a_condition_keeps_its_text_and_place() -> None:
     span = Span(Source("f", ""), line=3, column=5)
-    read = read_condition("a.b", span)
+    read = parse_condition("a.b", span)
 
     assert (read.text, read.span) == ("a.b", span)
     with pytest.raises(ConditionError) as caught:
@@ -289,7 +289,7 @@ def test_a_condition_keeps_its_text_and_place() -> None:
 
 def test_only_a_boolean_holds() -> None:
     def holds(text: str) -> bool:
-        return read_condition(text, Span(Source("f", text))).holds(BOUND.__getitem__)
+        return parse_condition(text, Span(Source("f", text))).holds(BOUND.__getitem__)
 
     assert holds("output.valid")
     assert not holds("!output.valid")
@@ -305,7 +305,7 @@ def test_a_lookup_may_raise_either_error_for_a_name() -> None:
         raise NameError(name)
 
     with pytest.raises(ConditionError, match="name 'a' is not bound"):
-        read_condition("a", NOWHERE).evaluate(missing)
+        parse_condition("a", NOWHERE).evaluate(missing)
 
 
 def test_names_are_looked_up_only_where_they_are_needed() -> None:
@@ -315,7 +315,7 @@ def test_names_are_looked_up_only_where_they_are_needed() -> None:
         asked.append(name)
         return True
 
-    assert read_condition("a || b ? c : d", NOWHERE).evaluate(lookup) is True
+    assert parse_condition("a || b ? c : d", NOWHERE).evaluate(lookup) is True
     assert asked == ["a", "c"]
 
 
@@ -355,7 +355,7 @@ def test_a_long_condition_is_read_and_evaluated(text: str) -> None:
     endless: dict[str, Any] = {}
     endless["m"] = endless
 
-    read_condition(text, NOWHERE).evaluate({"i": 1, "m": endless}.__getitem__)
+    parse_condition(text, NOWHERE).evaluate({"i": 1, "m": endless}.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -363,12 +363,12 @@ def test_a_long_condition_is_read_and_evaluated(text: str) -> None:
 )
 def test_deep_nesting_ends_at_its_limit(opening: str) -> None:
     with pytest.raises(InvalidProgram, match="program-too-deep"):
-        read_condition((opening * MAX_CONDITION_CHARACTERS)[: MAX_CONDITION_CHARACTERS - 10], NOWHERE)
+        parse_condition((opening * MAX_CONDITION_CHARACTERS)[: MAX_CONDITION_CHARACTERS - 10], NOWHERE)
 
 
 def test_a_chain_of_methods_is_nesting_too() -> None:
     with pytest.raises(InvalidProgram, match="program-too-deep"):
-        read_condition("x" + ".size()" * 1_000, NOWHERE)
+        parse_condition("x" + ".size()" * 1_000, NOWHERE)
 
 
 LARGE: dict[str, Any] = {
@@ -394,7 +394,7 @@ COSTLY: list[Callable[[], str]] = [
 
 @pytest.mark.parametrize("text", COSTLY, ids=range(len(COSTLY)))
 def test_much_work_ends_at_its_limit(text: Callable[[], str]) -> None:
-    read = read_condition(text(), NOWHERE)
+    read = parse_condition(text(), NOWHERE)
 
     started = time.process_time()
     with contextlib.suppress(ConditionError):
@@ -490,4 +490,4 @@ def test_nothing_makes_up_for_too_much_work(operator: str) -> None:
     sign = "==" if operator == "&&" else "!="
     text = f" {operator} ".join([f"x {sign} y"] * 5 + ["true" if operator == "||" else "false"])
     with pytest.raises(ConditionError, match="too much work"):
-        read_condition(text, NOWHERE).evaluate(values.__getitem__)
+        parse_condition(text, NOWHERE).evaluate(values.__getitem__)

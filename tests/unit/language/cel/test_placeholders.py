@@ -17,9 +17,9 @@ from weft.language.cel import expression_text, parse_path, parse_text
 from weft.language.cel.tokens import MAX_DEPTH, MAX_PROBLEMS
 from weft.language.diagnostics import InvalidProgram
 from weft.language.source import NOWHERE, Source, Span
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 
-with deep_stack():
+with raise_recursion_limit():
     """Raises the limit of recursion now: Hypothesis warns when it changes during a test."""
 
 

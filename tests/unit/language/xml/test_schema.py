@@ -15,7 +15,7 @@ import weft.language.xml
 from tests.examples import examples
 from tests.unit.language.xml.builders import problems
 from tests.unit.language.xml.test_rules import REFUSED
-from weft.language.traversal import deep_stack
+from weft.language.traversal import raise_recursion_limit
 from weft.language.xml.elements import ROOTS
 from weft.language.xml.reader import NODES
 from weft.language.xml.schema import REPEATABLE, vocabulary
@@ -24,7 +24,7 @@ XS = "{http://www.w3.org/2001/XMLSchema}"
 SCHEMA = etree.fromstring(files("weft.language.xml").joinpath("weft.xsd").read_bytes())
 READER = Path(weft.language.xml.__file__).parent
 
-with deep_stack():
+with raise_recursion_limit():
     pass  # the limit stays raised: Hypothesis complains about a test that raises it
 
 

@@ -270,9 +270,9 @@ async def test_settings_say_how_a_model_is_held_to_json(
     await model.request(a_payload(output_schema={}))
 
     assert model.features.output == output
-    with_schema, of_any_shape = (request.body for request in model_server.requests)
+    with_schema, any_version = (request.body for request in model_server.requests)
     assert with_schema.get("response_format") == expected
-    assert "response_format" not in of_any_shape, "JSON mode gives objects only"
+    assert "response_format" not in any_version, "JSON mode gives objects only"
     await models.close()
 
 

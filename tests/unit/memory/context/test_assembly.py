@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.memory.context.assembly import (
-    PER_FILE,
     PER_PIECE,
+    TOKENS_PER_FILE,
     drop_excluded,
-    fitting,
     key_of,
     merge_ranked,
+    select_fitting,
     select_meant,
 )
 from weft.memory.protocol import Chunk, Match
@@ -80,10 +80,10 @@ def test_a_name_that_looks_like_a_path_excludes_what_is_called_so(element: str, 
 async def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> None:
     matches = [a_match("a", 0.9, text="x" * 50), a_match("b", 0.8, text="x" * 500), a_match("c", 0.7)]
 
-    chosen = await fitting(matches, size, 50 + 1 + 2 * PER_FILE)
+    chosen = await select_fitting(matches, size, 50 + 1 + 2 * TOKENS_PER_FILE)
 
     assert paths(list(chosen.matches)) == ["a", "c"]
-    assert (chosen.left_out, chosen.tokens) == (1, 51 + 2 * PER_FILE)
+    assert (chosen.left_out, chosen.tokens) == (1, 51 + 2 * TOKENS_PER_FILE)
 
 
 @given(
@@ -93,11 +93,11 @@ async def test_a_piece_that_does_not_fit_is_passed_over_for_a_smaller_one() -> N
 def test_the_budget_is_never_exceeded(sizes: list[tuple[str, int]], budget: int) -> None:
     matches = [a_match(path, 0.5, text="x" * length, first=2 * n) for n, (path, length) in enumerate(sizes)]
 
-    chosen = asyncio.run(fitting(matches, size, budget))
+    chosen = asyncio.run(select_fitting(matches, size, budget))
 
     files = {match.chunk.path for match in chosen.matches}
     text = sum(len(match.chunk.text) for match in chosen.matches)
-    takes = text + len(files) * PER_FILE + (len(chosen.matches) - len(files)) * PER_PIECE
+    takes = text + len(files) * TOKENS_PER_FILE + (len(chosen.matches) - len(files)) * PER_PIECE
     assert takes == chosen.tokens <= budget
     assert len(chosen.matches) + chosen.left_out == len(matches)
     kept = [key_of(match.chunk) for match in chosen.matches]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
 from tests.invariants import open_step_problems
-from weft.tasks.flow import Flow, makers
+from weft.tasks.flow import Flow, find_step_owners
 from weft.tasks.operations import ArchiveTasks, CopyTasks, FireSchedule, LinkTasks, RetryTasks
 from weft.tasks.operations.copy import IsStep, NotInCopy
 from weft.tasks.operations.submit import SubmitFlow, with_ended_steps, without_open_runs
@@ -41,7 +41,7 @@ def names(flow: Flow) -> list[str]:
 
 def test_steps_are_told_from_other_tasks(flow: Flow) -> None:
     run = named(flow, "run").id
-    assert makers(flow) == {named(flow, "outer").id: run, named(flow, "inner").id: run}
+    assert find_step_owners(flow) == {named(flow, "outer").id: run, named(flow, "inner").id: run}
 
 
 def test_a_task_with_an_executor_is_no_step_whatever_its_params_say() -> None:

@@ -42,7 +42,7 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
--- name: give_back
+-- name: release_task
 UPDATE tasks SET worker = NULL, updated_at = wanted.now
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[])
     AS wanted (id, attempt, worker, user_id, now)

@@ -175,7 +175,7 @@ WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
 SELECT id, attempt, worker, task_tree_id, user_id FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = $1;
 
--- name: give_back_all
+-- name: release_all
 -- $1 workers, $2 now, $3 how many lost attempts to add: 1 if the workers died, 0 if they shut down
 UPDATE tasks SET worker = NULL, updated_at = $2, losses = losses + $3
 FROM unnest($1::text[]) AS gone (worker)

@@ -110,7 +110,7 @@ WHERE schedule_enabled AND next_run_at <= $1
       > (coalesce($3, timestamptz '-infinity'), coalesce($4, uuid '00000000-0000-0000-0000-000000000000'))
 ORDER BY next_run_at, id LIMIT $2;
 
--- name: overdue_rests
+-- name: overdue_suspensions
 -- $1 now, $2 limit
 SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= $1 ORDER BY wake_at, id LIMIT $2;
 

@@ -49,7 +49,7 @@ SELECT EXISTS (
 -- name: set_dependencies
 UPDATE tasks SET dependencies = ?1 WHERE id = ?2;
 
--- name: give_back
+-- name: release_task
 -- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
 UPDATE tasks SET worker = NULL, updated_at = ?1
 WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;

@@ -106,7 +106,7 @@ WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
 SELECT id, task_tree_id, user_id, attempt FROM tasks
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;
 
--- name: give_back_all
+-- name: release_all
 -- ?1 worker, ?2 now, ?3 how many lost attempts to add: 1 if the worker died, 0 if it shut down
 UPDATE tasks SET worker = NULL, updated_at = ?2, losses = losses + ?3
 WHERE status = 'in_progress' AND step_of IS NULL AND worker = ?1;

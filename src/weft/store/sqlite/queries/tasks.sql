@@ -104,7 +104,7 @@ FROM tasks
 WHERE schedule_enabled = 1 AND next_run_at <= ?1 AND (next_run_at, id) > (?3, ?4)
 ORDER BY next_run_at, id LIMIT ?2;
 
--- name: overdue_rests
+-- name: overdue_suspensions
 -- ?1 now, ?2 limit
 SELECT id FROM tasks WHERE status = 'pending' AND waiting_for > 0 AND wake_at <= ?1 ORDER BY wake_at, id LIMIT ?2;
 

@@ -33,7 +33,7 @@ ORDER BY user_id, version;
 -- The names that any owner ever registered. ?1 names as a JSON list
 SELECT DISTINCT name FROM templates WHERE name IN (SELECT value FROM json_each(?1));
 
--- name: keep_params
+-- name: update_params
 -- ?1 id, ?2 attempt, ?3 params, ?4 now
 UPDATE tasks SET params = ?3, updated_at = ?4
 WHERE id = ?1 AND status = 'in_progress' AND attempt = ?2 AND worker IS NOT NULL;
