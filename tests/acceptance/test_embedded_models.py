@@ -66,7 +66,7 @@ def test_remove_asks_first(db: str, cache: Path) -> None:
     assert kept.code != 0
     nobody = weft("models", "remove", "smollm2", db=db, stdin="", WEFT_CACHE=str(cache))
     assert nobody.code == 2
-    assert "say --yes" in nobody.err
+    assert "add --yes" in nobody.err
     assert len(list((cache / "models").iterdir())) == 1
 
     removed = weft("models", "remove", "smollm2", "--yes", db=db, WEFT_CACHE=str(cache))

@@ -193,7 +193,7 @@ def test_programs_and_registered_templates_can_be_limited(db: str, tmp_path: Pat
     [
         ("comand", "did you mean 'command'?"),
         ("templat", "did you mean 'template'?"),
-        ("zzz", "there are: aggregate_results, aider, command"),
+        ("zzz", "known executors are aggregate_results, aider, command"),
     ],
 )
 def test_a_limit_of_an_executor_that_is_not_there_is_refused(
@@ -202,7 +202,7 @@ def test_a_limit_of_an_executor_that_is_not_there_is_refused(
     ran = weft(*arguments, "--limit", f"{name}=2", db=db, stdin='[{"name": "a"}]')
 
     assert ran.code == 2
-    assert ran.err.startswith(f"error: invalid-limit: '{name}=2': no executor is called '{name}'; {hint}")
+    assert ran.err.startswith(f"error: invalid-limit: '{name}=2': there is no executor '{name}'; {hint}")
     assert not Path(db).exists()
 
 
@@ -246,8 +246,8 @@ def test_schedules_are_listed_foretold_and_switched(db: str) -> None:
     off = weft("schedule", "disable", root_id, db=db)
 
     assert "daily 09:00" in listed.out
-    assert len(replayed_limit["next"]) == 3
-    assert off.out == "off\n"
+    assert len(foretold["next"]) == 3
+    assert off.out == "disabled\n"
     assert weft("schedule", "list", db=db).out == "no schedules\n"
     assert (
         weft("schedule", "enable", root_id, "--json", db=db).json["next_run_at"] == replayed_limit["next"][0]

@@ -204,10 +204,10 @@ def test_a_python_file_is_run_by_the_name_of_what_it_makes(project: Path, model_
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x = 1", "has no 'program' or 'main'"),
-        ("1 / 0", "fails: ZeroDivisionError"),
+        ("x = 1", "does not define 'program' or 'main'"),
+        ("1 / 0", "fails when it is loaded: ZeroDivisionError"),
         ("program = 3.5j", "a program is source text"),
-        ("program = 'f(", "fails: SyntaxError"),
+        ("program = 'f(", "fails when it is loaded: SyntaxError"),
     ],
 )
 def test_a_python_file_without_a_program_is_refused(project: Path, text: str, said: str) -> None:

@@ -59,7 +59,7 @@ def test_what_cannot_be_forked_is_told(project: Path, run: dict[str, Any]) -> No
     unknown = tasks(project, "copy", run["root_id"], "--from", "77")
     assert (unknown.code, unknown.err.split(": ")[1]) == (3, "step-not-found")
     without = tasks(project, "copy", run["root_id"], "--set", "who=Cyd")
-    assert (without.code, "say --from STEP too" in without.err) == (2, True)
+    assert (without.code, "need --from STEP" in without.err) == (2, True)
     other = tasks(project, "copy", run["root_id"], "--from", "1", "--with-dependencies")
     assert other.code == 2
 

@@ -311,7 +311,7 @@ async def test_an_answer_that_is_delivered_twice_is_recognised_and_answers_nothi
     assert len(await app.events(EventFilter(tree=root_id))) == events
     assert (await find_question(app, root_id)).id == first.id  # it has asked nothing else yet
     await runs.go_on(root_id)
-    with pytest.raises(SeveralQuestions, match="by its own id"):
+    with pytest.raises(SeveralQuestions, match="give the id of the open one"):
         await find_question(app, root_id)
     assert (await find_question(app, root_id, is_shown=True)).name == "second?"
     assert (await answer(app, first.id, "yes")).is_repeated

@@ -235,7 +235,7 @@ def _secret(setting: str) -> tuple[str, Any]:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not isfinite(number):
-        raise click.UsageError(f"--set: {digits} is too large for a number")
+        raise click.UsageError(f"{digits} is too large for a number")
     return number
 
 
