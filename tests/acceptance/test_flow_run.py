@@ -242,16 +242,14 @@ def test_schedules_are_listed_foretold_and_switched(db: str) -> None:
     root_id = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(document)).json["root_id"]
 
     listed = weft("schedule", "list", db=db)
-    replayed_limit = weft("schedule", "next", root_id, "-n", "3", "--json", db=db).json
+    planned = weft("schedule", "next", root_id, "-n", "3", "--json", db=db).json
     off = weft("schedule", "disable", root_id, db=db)
 
     assert "daily 09:00" in listed.out
-    assert len(foretold["next"]) == 3
+    assert len(planned["next"]) == 3
     assert off.out == "disabled\n"
     assert weft("schedule", "list", db=db).out == "no schedules\n"
-    assert (
-        weft("schedule", "enable", root_id, "--json", db=db).json["next_run_at"] == replayed_limit["next"][0]
-    )
+    assert weft("schedule", "enable", root_id, "--json", db=db).json["next_run_at"] == planned["next"][0]
     plain = run(db, [{"name": "a"}], "--json").json["root_id"]
     assert weft("schedule", "next", plain, db=db).err.startswith("error: no-schedule: ")
 

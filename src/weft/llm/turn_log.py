@@ -37,8 +37,8 @@ class TurnJournal(Protocol):
     ) -> ModelReply:
         """Return the response of the next turn, recorded or from `ask`.
 
-        `said` holds the messages of the session so far, without the conversation before it; `has_more_turns` tells
-        whether a response is followed by further turns.
+        `said` holds the messages of the session so far, without the conversation before it. `has_more_turns`
+        tells whether a response is followed by further turns.
         """
         ...
 

@@ -25,7 +25,7 @@ from weft.tasks.events import EventType
 from weft.tasks.states import fraction
 
 _START, _REPORT, _FINISH = SQL["start_task"], SQL["report_progress"], SQL["finish_task"]
-_RETRY, _GIVE_BACK = SQL["retry_task"], SQL["release_task"]
+_RETRY, _RELEASE = SQL["retry_task"], SQL["release_task"]
 
 
 def start(unit: UnitOfWork, request: Start) -> Claim:
@@ -93,7 +93,7 @@ def suspend(unit: UnitOfWork, request: Suspension) -> bool:
 def release(unit: UnitOfWork, request: Release) -> bool:
     """Release a claimed task. Return whether the claim was held."""
     claim, now = request.claim, micros(request.now)
-    is_held = unit.execute(_GIVE_BACK, (now, *_guard(claim))).rowcount == 1
+    is_held = unit.execute(_RELEASE, (now, *_guard(claim))).rowcount == 1
     if is_held:
         unit.add_event(claim, EventType.TASK_RELEASED, now, claim_facts(claim))
     return is_held
