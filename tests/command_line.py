@@ -58,7 +58,7 @@ def fresh_weft(
     **environment: str,
 ) -> Ran:
     """Run `weft` on a store in a Python of its own, which has imported nothing."""
-    with _process(arguments, environment_of(db, **environment), cwd=cwd) as process:
+    with _process(arguments, environment_of(db, **environment), cwd=cwd, may_fork=False) as process:
         out, err = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=120)
         return Ran(process.returncode, out.decode(), err.decode())
 
@@ -74,7 +74,10 @@ def started(
     module: str = "weft",
     **environment: str,
 ) -> Iterator[Process]:
-    """`weft` on a store, running; it is gone when the block is left. `stdin` is as short as a pipe is."""
+    """`weft` on a store, running, a fork as with `weft`; it is gone when the block is left.
+
+    `stdin` is as short as a pipe is.
+    """
     variables = environment_of(db, **environment)
     with _process(arguments, variables, stdout=stdout, stderr=stderr, cwd=cwd, module=module) as process:
         assert process.stdin is not None
@@ -93,16 +96,23 @@ def _process(
     stderr: int | IO[bytes] = subprocess.PIPE,
     cwd: Path | str | None = None,
     module: str = "weft",
+    may_fork: bool = True,
 ) -> Iterator[Process]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=stderr,
-        cwd=cwd,
-        env=environment,
-        start_new_session=True,
-    )
+    process: Process
+    if may_fork and module == "weft" and can_fork(environment):
+        words = [str(argument) for argument in arguments]
+        folder = str(cwd or Path.cwd())
+        process = weft_forks().start(words, environment, cwd=folder, stdout=stdout, stderr=stderr)
+    else:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,
+        )
     with ended(process):
         yield process
 

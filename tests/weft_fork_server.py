@@ -1,9 +1,11 @@
 """The process whose forks run `weft`; see `tests/weft_forks.py`.
 
 It reads requests from the socket whose number it is given: to start a fork, whose streams come along, or to
-say how one ended. It answers each with a number, a pid or an exit code, until the tests close the socket.
+say how one ended, if it has. It answers each with a number, a pid or how it ended, until the tests close the
+socket.
 """
 
+import atexit
 import gc
 import importlib
 import json
@@ -47,16 +49,24 @@ def serve(requests: socket.socket) -> bool:
         request = json.loads(text)
         if "wait" in request:
             answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
+        elif "poll" in request:
+            ended, status = os.waitpid(request["poll"], os.WNOHANG)
+            answer = status if ended else -1
         else:
             # A fork has one thread only: any other would be missing in it, with the locks it holds.
             assert threading.active_count() == 1
+            ready, is_ready = os.pipe()
             answer = os.fork()
             if answer == 0:
                 requests.close()
+                os.close(ready)
                 become(request, streams)
+                os.close(is_ready)
                 return True
-            for stream in streams:
+            for stream in (*streams, is_ready):
                 os.close(stream)
+            os.read(ready, 1)  # ends when the fork leads its session: only then can its group be killed
+            os.close(ready)
         requests.send(str(answer).encode())
 
 
@@ -74,6 +84,33 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     sys.argv[1:] = request["arguments"]
 
 
+def run_weft() -> int:
+    """The exit code that Python would give the command, which says what it would say."""
+    try:
+        runpy.run_module("weft", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        sys.stderr.write(f"{end.code}\n")
+        return 1
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def leave(code: int) -> None:
+    """End as Python does, but take nothing apart: that would take longer than the command."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError):
+        code = 120  # as Python does when nobody reads what it has written
+    os._exit(code & 0xFF)
+
+
 def main() -> None:
     sys.path.pop(0)  # the folder of this file: a new process does not look for modules here
     import_weft()
@@ -82,7 +119,7 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as requests:
         is_fork = serve(requests)
     if is_fork:
-        runpy.run_module("weft", run_name="__main__", alter_sys=True)
+        leave(run_weft())
 
 
 if __name__ == "__main__":

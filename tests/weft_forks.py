@@ -9,6 +9,7 @@ import atexit
 import functools
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -76,6 +77,31 @@ class WeftForks:
                 raise
             return self._ask({"wait": pid}), out, err
 
+    def start(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        cwd: str,
+        stdout: int | IO[bytes],
+        stderr: int | IO[bytes],
+    ) -> "ForkedProcess":
+        """Start a command that reads from a pipe, and writes where `subprocess.Popen` would let it."""
+        request = {"arguments": arguments, "environment": dict(environment), "cwd": cwd}
+        with ExitStack() as theirs:
+            read_in, write_in = os.pipe()
+            theirs.callback(os.close, read_in)
+            our_in = os.fdopen(write_in, "wb")
+            to_out, our_out = _target(theirs, stdout)
+            to_err, our_err = (to_out, None) if stderr == subprocess.STDOUT else _target(theirs, stderr)
+            pid = self._ask(request, [read_in, to_out, to_err])
+        return ForkedProcess(self, pid, arguments, our_in, our_out, our_err)
+
+    def status(self, pid: int) -> int | None:
+        """How a process that was started has ended, as `os.waitpid` says it; None: it has not."""
+        found = self._ask({"poll": pid})
+        return None if found < 0 else found
+
     def _ask(self, request: Mapping[str, Any], streams: Sequence[int] = ()) -> int:
         with self._lock:
             socket.send_fds(self._socket, [json.dumps(request).encode()], streams)
@@ -87,6 +113,50 @@ class WeftForks:
         """End the process that waits."""
         self._socket.close()
         self._process.wait()
+
+
+class ForkedProcess(subprocess.Popen[bytes]):
+    """A fork as `subprocess` shows a process; its parent, the process that waits, knows how it ended."""
+
+    def __init__(
+        self,
+        forks: WeftForks,
+        pid: int,
+        arguments: Sequence[str],
+        stdin: IO[bytes],
+        stdout: IO[bytes] | None,
+        stderr: IO[bytes] | None,
+    ) -> None:
+        # What Popen's own would set when it has started a process.
+        self._forks = forks
+        self.pid = pid
+        self.args = ["weft", *arguments]
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.returncode = None
+        self.text_mode = self.encoding = self.errors = None
+        self._waitpid_lock = threading.Lock()
+        self._input: bytes | None = None
+        self._communication_started = False
+        self._sigint_wait_secs = 0.25
+        self._child_created = True
+
+    def _try_wait(self, wait_flags: int) -> tuple[int, int]:
+        if not wait_flags & os.WNOHANG:
+            descriptor = os.pidfd_open(self.pid)
+            try:
+                select.select([descriptor], [], [])
+            finally:
+                os.close(descriptor)
+        status = self._forks.status(self.pid)
+        return (0, 0) if status is None else (self.pid, status)
+
+    def _internal_poll(self, _deadstate: int | None = None) -> int | None:
+        with self._waitpid_lock:
+            if self.returncode is None:
+                pid, status = self._try_wait(os.WNOHANG)
+                if pid:
+                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
+        return self.returncode
 
 
 @functools.cache
@@ -103,6 +173,19 @@ def _pipe(stack: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
         stack.enter_context(os.fdopen(reading, "rb", buffering=0)),
         stack.enter_context(os.fdopen(writing, "wb", buffering=0)),
     )
+
+
+def _target(stack: ExitStack, wanted: int | IO[bytes]) -> tuple[int, IO[bytes] | None]:
+    """Where a process is to write, until the stack is closed, and our end of it if that is a pipe."""
+    if wanted == subprocess.PIPE:
+        reading, writing = os.pipe()
+        stack.callback(os.close, writing)
+        return writing, os.fdopen(reading, "rb")
+    if wanted == subprocess.DEVNULL:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, nowhere)
+        return nowhere, None
+    return (wanted if isinstance(wanted, int) else wanted.fileno()), None
 
 
 def _exchange(
