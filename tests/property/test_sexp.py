@@ -14,6 +14,7 @@ from weft.language.ast import Literal, Node, Program, Quote, Symbol, TaskNode
 from weft.language.diagnostics import InvalidProgram
 from weft.language.sexp import print_node, print_program, read_program
 from weft.language.source import Source
+from weft.language.traversal import structs_in
 
 SLOW_TO_DRAW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 PIECES = [
@@ -76,7 +77,7 @@ def test_every_kind_of_node_is_drawn() -> None:
     met: set[type[Node]] = set()
 
     def are_all_met(node: Node) -> bool:
-        met.add(type(node))
+        met.update(type(inner) for inner in structs_in([node]) if isinstance(inner, Node))
         return met >= KINDS
 
     only_draw = settings(

