@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.command_line import Ran, weft
 from tests.shared_files import shared
 
@@ -18,7 +19,7 @@ def evaluate(*arguments: str | Path, **more: Any) -> Ran:
     return weft("eval", *arguments, db="unused", **more)
 
 
-@pytest.mark.parametrize(
+@batched(
     ("expression", "printed"),
     [
         ("(+ 1 2)", "3"),

@@ -6,6 +6,7 @@ import click
 import jsonschema_rs
 import pytest
 
+from tests.batches import batched
 from tests.command_line import fresh_weft, weft
 from weft.cli.main import weft as root_command
 
@@ -24,7 +25,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[s
 ALL_COMMANDS = commands(root_command)
 
 
-@pytest.mark.parametrize("path", ALL_COMMANDS, ids=" ".join)
+@batched("path", ALL_COMMANDS, ids=" ".join)
 def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     # What a group or a command of the top imports must suffice by itself; a fork has imported all of weft.
     run = fresh_weft if len(path) < 2 else weft
@@ -35,7 +36,7 @@ def test_every_command_explains_itself(path: tuple[str, ...]) -> None:
     assert ran.err == ""
 
 
-@pytest.mark.parametrize("path", [path for path in ALL_COMMANDS if path], ids=" ".join)
+@batched("path", [path for path in ALL_COMMANDS if path], ids=" ".join)
 def test_every_command_is_documented(path: tuple[str, ...]) -> None:
     documentation = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 

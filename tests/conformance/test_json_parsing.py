@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.batches import batched
 from tests.shared_files import shared
 from weft.tasks.parsing.problems import MalformedJson, decode
 
@@ -19,18 +20,18 @@ def test_the_suite_is_there() -> None:
     assert (len(files("y_")), len(files("n_")), len(files("i_"))) == (95, 188, 35)
 
 
-@pytest.mark.parametrize("file", files("y_"), ids=lambda file: file.stem)
+@batched("file", files("y_"), ids=lambda file: file.stem)
 def test_text_that_is_json_is_accepted(file: Path) -> None:
     decode(file.read_bytes())
 
 
-@pytest.mark.parametrize("file", files("n_"), ids=lambda file: file.stem)
+@batched("file", files("n_"), ids=lambda file: file.stem)
 def test_text_that_is_no_json_is_refused(file: Path) -> None:
     with pytest.raises(MalformedJson):
         decode(file.read_bytes(), source=file.name)
 
 
-@pytest.mark.parametrize("file", files("i_"), ids=lambda file: file.stem)
+@batched("file", files("i_"), ids=lambda file: file.stem)
 def test_text_that_readers_differ_on_is_accepted_or_refused_and_nothing_else(file: Path) -> None:
     with contextlib.suppress(MalformedJson):
         decode(file.read_bytes())

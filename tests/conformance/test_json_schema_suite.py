@@ -8,6 +8,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
+from tests.batches import batched
 from tests.shared_files import shared
 from weft.tasks.parsing.inputs import validator_for
 
@@ -29,7 +30,7 @@ def cases() -> Iterator[Any]:
                 yield pytest.param(group["schema"], test["data"], test["valid"], id=label)
 
 
-@pytest.mark.parametrize(("schema", "instance", "is_valid"), list(cases()))
+@batched(("schema", "instance", "is_valid"), list(cases()))
 def test_an_instance_is_valid_exactly_when_the_suite_says_so(
     schema: Any, instance: Any, is_valid: bool
 ) -> None:

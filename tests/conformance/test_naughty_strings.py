@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON, numbered_ids, outcome_of
 from tests.shared_files import shared
 from weft.tasks.flow import Flow, nested_json
@@ -14,7 +15,7 @@ from weft.tasks.parsing.problems import InvalidTasks, decode, task_object
 
 STRINGS: list[str] = json.loads(shared("data", "naughty-strings.json").read_text())
 NAMED = "bbbbbbbb-0000-4000-8000-000000000001"
-every_string = pytest.mark.parametrize("text", STRINGS, ids=range(len(STRINGS)))
+every_string = batched("text", STRINGS, ids=range(len(STRINGS)))
 
 
 def read(document: object) -> Flow:
@@ -47,7 +48,7 @@ def test_a_string_passes_through_unchanged_or_is_refused(text: str) -> None:
 @every_string
 def test_a_string_as_the_name_of_a_dependency_finds_the_task_of_that_name(text: str) -> None:
     if not text or len(text) > 255:
-        pytest.skip("no task can have that name")
+        return  # no task can have that name
 
     flow = read([{"name": "root"}, {"name": text, "id": NAMED}, {"name": "b", "dependencies": [text]}])
 

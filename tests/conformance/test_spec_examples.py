@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.batches import batched
 from tests.shared_files import shared
 from weft.language.ast import Atomic
 from weft.language.diagnostics import InvalidProgram
@@ -65,7 +66,7 @@ EXAMPLES = dict(examples(shared("spec")))
 TABLE = {place: (code, rule) for place, code, rule in ROW.findall(DOCS.read_text())}
 
 
-@pytest.mark.parametrize("place", EXAMPLES)
+@batched("place", EXAMPLES)
 def test_an_example_does_what_the_table_says(place: str) -> None:
     code, rule = TABLE[place]
     assert outcome(place, EXAMPLES[place]) == code

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON, a_flow, completed, numbered_ids
 from tests.contract.test_store import start, submit
 from tests.faults.proxy import proxy_to
@@ -189,7 +190,7 @@ async def test_a_wrong_password_is_refused_and_not_shown() -> None:
     assert f"127.0.0.1:{port}/weft" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@batched(
     ("raised", "ours"),
     [
         (asyncpg.DiskFullError("no space"), StoreFull),

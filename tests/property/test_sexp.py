@@ -2,10 +2,10 @@
 
 import json
 
-import pytest
 from hypothesis import HealthCheck, Phase, example, find, given, settings
 from hypothesis import strategies as st
 
+from tests.batches import batched
 from tests.examples import examples
 from tests.property.trees import bodies, exactly, programs, trees
 from tests.shared_files import shared
@@ -114,7 +114,7 @@ def test_a_text_is_a_program_or_invalid(text: str) -> None:
         assert exactly(read(print_program(program))) == exactly(program)
 
 
-@pytest.mark.parametrize("text", json.loads(shared("data", "naughty-strings.json").read_text()))
+@batched("text", json.loads(shared("data", "naughty-strings.json").read_text()))
 def test_naughty_strings_survive_as_values_and_as_symbols(text: str) -> None:
     nodes = [Literal(value=text), *([Quote(datum=Symbol(text))] if text else [])]
     for node in nodes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.batches import batched
 from tests.executor_work import TASK_ID, run, work_of
 from weft.config.sections import CommandSettings
 from weft.executors import ExecutionFailed
@@ -344,7 +345,7 @@ async def test_a_folder_outside_of_the_roots_is_refused(tmp_path: Path) -> None:
         assert caught.value.is_permanent
 
 
-@pytest.mark.parametrize(
+@batched(
     ("inputs", "reason"),
     [
         ({}, "argv"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.batches import batched
 from tests.examples import examples
 from tests.shared_files import shared
 from weft.language.ast import Atomic, Literal
@@ -160,7 +161,7 @@ def test_a_damaged_document_is_read_or_refused(
 NAUGHTY: list[str] = json.loads(shared("data", "naughty-strings.json").read_text())
 
 
-@pytest.mark.parametrize("text", NAUGHTY, ids=range(len(NAUGHTY)))
+@batched("text", NAUGHTY, ids=range(len(NAUGHTY)))
 def test_naughty_values_pass_unchanged_or_are_refused(text: str) -> None:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\r", "&#13;")
     content = (
@@ -176,7 +177,7 @@ def test_naughty_values_pass_unchanged_or_are_refused(text: str) -> None:
     assert task.inputs[0].value == Literal(value=text)
 
 
-@pytest.mark.parametrize("text", NAUGHTY, ids=range(len(NAUGHTY)))
+@batched("text", NAUGHTY, ids=range(len(NAUGHTY)))
 def test_naughty_names_are_names_or_refused(text: str) -> None:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     codes = {problem.code for problem in refused(f'<task ref="{escaped}"/>'.encode())}

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.batches import batched
 from tests.unit.test_layers import LAYERS
 
 ROOT = Path(__file__).parents[2]
@@ -12,7 +11,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 NAMED = sorted(set(re.findall(r"`((?:src|tests|scripts)/[\w/.-]+)`", PAGE)))
 
 
-@pytest.mark.parametrize("name", NAMED)
+@batched("name", NAMED)
 def test_a_named_file_is_there(name: str) -> None:
     assert (ROOT / name).exists()
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from tests.batches import batched
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -64,7 +64,7 @@ def anchors(page: Path) -> set[str]:
     return {heading.strip().replace(" ", "-") for heading in found}
 
 
-checked_pages = pytest.mark.parametrize("page", [page for page in PAGES if is_checked(page)], ids=name_of)
+checked_pages = batched("page", [page for page in PAGES if is_checked(page)], ids=name_of)
 
 
 @checked_pages
@@ -88,7 +88,7 @@ def test_a_page_says_at_once_whom_it_is_for(page: Path) -> None:
         assert re.match(r"# .+\n\nFor ", page.read_text())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@batched("page", PAGES, ids=name_of)
 def test_links_lead_to_headings_that_are_there(page: Path) -> None:
     for target, anchor in _LINK.findall(prose(page)):
         linked = (page.parent / target).resolve() if target else page

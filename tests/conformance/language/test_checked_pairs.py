@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.batches import batched
 from tests.conformance.language.test_pairs import FOLDER
 from weft.language.check import check_program
 from weft.runs.files import read_file
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+@batched("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
 def test_the_checks_accept_it(path: Path) -> None:
     assert check_program(read_file(path)) == []

@@ -3,8 +3,8 @@
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.batches import batched
 from tests.conformance.language.operators import ROWS, Row
 from tests.programs import evaluate
 from weft.evaluator.errors import TaskFailed
@@ -12,7 +12,7 @@ from weft.evaluator.results import TaskResult
 from weft.testing.in_memory_effects import InMemoryEffects
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@batched("row", ROWS, ids=lambda row: row.name)
 async def test_the_program_does_as_the_table_says(row: Row) -> None:
     effects = InMemoryEffects(row.answers, scripts=row.scripts, tools=row.tools)
     facts = {**await outcome(row, effects), **requests(effects)}

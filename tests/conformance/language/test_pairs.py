@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 
+from tests.batches import batched
 from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.evaluator import Evaluator
@@ -31,12 +31,12 @@ def from_sexp(name: str) -> Program:
     return read_program(Source(name, (FOLDER / f"{name}.sexp").read_text()))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@batched("name", NAMES)
 def test_both_are_the_same_tree(name: str) -> None:
     assert from_xml(name) == from_sexp(name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@batched("name", NAMES)
 async def test_both_ask_for_the_same_and_give_the_same(name: str) -> None:
     given, steps = await run(from_xml(name))
 
@@ -44,7 +44,7 @@ async def test_both_ask_for_the_same_and_give_the_same(name: str) -> None:
     assert ("reason" in given) == (name in FAILING), given
 
 
-@pytest.mark.parametrize("name", NAMES)
+@batched("name", NAMES)
 async def test_the_printed_program_does_the_same(name: str) -> None:
     program = from_xml(name)
     printed = read_program(Source(name, print_program(program)))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from tests.conformance.language.built_ins import BUILT_INS as ROWS
 from tests.conformance.language.forms import FORMS as FORM_ROWS
 from tests.evaluation import outcome_of, value_of
@@ -14,7 +15,7 @@ def test_there_are_exactly_the_built_ins_of_the_language() -> None:
     assert set(BUILT_INS) == set(BUILT_IN_ARITIES) == BUILT_IN_NAMES
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN_NAMES))
+@batched("name", sorted(BUILT_IN_NAMES))
 def test_a_built_in_says_in_one_line_how_it_is_called(name: str) -> None:
     built_in = BUILT_INS[name]
 
@@ -22,7 +23,7 @@ def test_a_built_in_says_in_one_line_how_it_is_called(name: str) -> None:
     assert (built_in.least, built_in.most) == BUILT_IN_ARITIES[name]
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN_NAMES))
+@batched("name", sorted(BUILT_IN_NAMES))
 def test_every_built_in_stands_in_the_table_of_programs(name: str) -> None:
     words = (
         " ".join(program for program, _ in [*ROWS, *FORM_ROWS]).replace("(", " ").replace(")", " ").split()
@@ -31,7 +32,7 @@ def test_every_built_in_stands_in_the_table_of_programs(name: str) -> None:
     assert name in words
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN_NAMES))
+@batched("name", sorted(BUILT_IN_NAMES), size=100)
 @pytest.mark.parametrize(
     "value", ["nil", "true", "-1", "1.5", '"s"', "'q", "(list 1)", '(dict :a "b")', "car"]
 )
@@ -48,9 +49,7 @@ async def test_a_built_in_takes_any_value_or_says_no(name: str, value: str) -> N
         )
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name, (_, most) in BUILT_IN_ARITIES.items() if most is not None)
-)
+@batched("name", sorted(name for name, (_, most) in BUILT_IN_ARITIES.items() if most is not None))
 async def test_too_many_arguments_are_refused(name: str) -> None:
     most = BUILT_IN_ARITIES[name][1] or 0
 

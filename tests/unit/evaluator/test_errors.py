@@ -5,6 +5,7 @@ import json
 import pytest
 from lxml import etree
 
+from tests.batches import batched
 from tests.evaluation import value_of
 from weft.evaluator.errors import TaskFailed, error_schema, error_xml
 from weft.evaluator.results import (
@@ -29,7 +30,7 @@ ERRORS: list[TaskError] = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@batched("error", ERRORS)
 def test_an_error_as_xml_fits_the_schema(error: TaskError) -> None:
     schema = etree.XMLSchema(etree.fromstring(error_schema().encode()))
     document = etree.fromstring(error_xml(error).encode())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from tests.evaluation import MemoryOnly, an_evaluator, outcome_of, value_of
 from weft.errors import InternalError
 from weft.evaluator.conversion import error_json_for_model
@@ -92,7 +93,7 @@ async def test_recursion_without_end_is_an_error_at_a_limit(body: str) -> None:
     assert await outcome_of(f"(define (f n) {body}) (f 1)") in ("error: depth-exhausted", "error: raised")
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "place", "message"),
     [
         ("(list 1\n  (car ()))", "<test>:2:3", "car of an empty list"),

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.language.schemas import parse_shape
 
@@ -25,7 +26,7 @@ def test_json_is_read(content: str, value: Any) -> None:
     assert parse_output(content, None) == value
 
 
-@pytest.mark.parametrize(
+@batched(
     ("content", "location"),
     [
         ("", "line 1 column 1"),

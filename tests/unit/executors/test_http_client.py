@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from weft.executors.http_client import is_allowed, read_address, special_kind
 
 SPECIAL = [
@@ -50,7 +51,7 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize(("address", "kind"), SPECIAL)
+@batched(("address", "kind"), SPECIAL)
 def test_special_addresses_are_refused(address: str, kind: str) -> None:
     assert special_kind(read_address(address)) == kind
     assert not is_allowed(read_address(address), allow_private=False)
@@ -61,7 +62,7 @@ def test_public_addresses_are_allowed(address: str) -> None:
     assert is_allowed(read_address(address), allow_private=False)
 
 
-@pytest.mark.parametrize(("address", "kind"), SPECIAL)
+@batched(("address", "kind"), SPECIAL)
 def test_allowing_private_addresses_allows_local_ones_only(address: str, kind: str) -> None:
     is_local = kind in {"loopback", "private", "shared"}
 

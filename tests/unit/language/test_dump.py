@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-
+from tests.batches import batched
 from weft.language.dump import program_data, program_lines
 from weft.language.reading import read_text
 from weft.runs.files import read_file
@@ -39,7 +38,7 @@ def test_lines_are_indented_by_depth() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(PAIRS.glob("*.xml")), ids=lambda path: path.stem)
+@batched("path", sorted(PAIRS.glob("*.xml")), ids=lambda path: path.stem)
 def test_every_program_has_both_forms(path: Path) -> None:
     program = read_file(path)
 

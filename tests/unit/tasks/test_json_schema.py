@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from tests.batches import batched
 from tests.shared_files import shared
 from tests.unit.tasks.test_record import COPIED_EXAMPLE, INTERVAL_EXAMPLE
 from weft.tasks.json_schema import DRAFT_07, flow_schema, task_schema
@@ -199,7 +200,7 @@ def test_the_schema_is_a_valid_draft_07_schema(schema: dict[str, Any]) -> None:
     assert json.loads(json.dumps(schema)) == schema
 
 
-@pytest.mark.parametrize("fields", ACCEPTED, ids=lambda fields: json.dumps(fields)[:60])
+@batched("fields", ACCEPTED, ids=lambda fields: json.dumps(fields)[:60])
 def test_the_schema_and_the_reader_accept(fields: dict[str, Any]) -> None:
     document = {**BARE, **fields}
 
@@ -207,7 +208,7 @@ def test_the_schema_and_the_reader_accept(fields: dict[str, Any]) -> None:
     assert is_valid(document)
 
 
-@pytest.mark.parametrize("fields", REFUSED, ids=lambda fields: json.dumps(fields)[:60])
+@batched("fields", REFUSED, ids=lambda fields: json.dumps(fields)[:60])
 def test_the_schema_and_the_reader_refuse(fields: dict[str, Any]) -> None:
     document = {**BARE, **fields}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.builders import a_task
 from tests.shared_files import shared
 from weft.tasks.json_schema import task_schema
@@ -112,7 +113,7 @@ def test_the_record_has_the_29_fields_of_the_protocol_and_two_auxiliary_ones() -
     assert list(FIELD_NAMES) == [name for name, *_ in FIELDS + AUXILIARY]
 
 
-@pytest.mark.parametrize(("name", "kind", "is_nullable", "default"), FIELDS + AUXILIARY)
+@batched(("name", "kind", "is_nullable", "default"), FIELDS + AUXILIARY)
 def test_a_field_has_the_type_and_default_of_the_specification(
     name: str, kind: str, is_nullable: bool, default: Any
 ) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON, in_status
 from weft.ids import TaskId
 from weft.tasks.parsing.rules import consistency_problems
@@ -44,7 +45,7 @@ ALLOWED: dict[tuple[Status, str], Status] = {
     (Status.IN_PROGRESS, "cancelled"): Status.CANCELLED,
     (Status.FAILED, "retried"): Status.PENDING,
 }
-every_pair = pytest.mark.parametrize(
+every_pair = batched(
     ("status", "move"),
     [(status, move) for status in Status for move in MOVES],
     ids=lambda value: value if isinstance(value, str) else value.verb,

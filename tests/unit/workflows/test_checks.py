@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from weft.executors.builtin import built_in_registry
 from weft.workflows import ExecutorTasks, InvalidWorkflow, TaskInterface, Workflow, WorkflowStepDefinition
 
@@ -31,7 +32,7 @@ def problems_of(*steps: dict[str, Any], name: str = "w", **context: Any) -> list
     return [(problem.path, problem.reason) for problem in caught.value.found]
 
 
-@pytest.mark.parametrize(
+@batched(
     ("steps", "path", "reason"),
     [
         ([LOG, using("lgo.stdout")], "steps[1].dynamic_input_mappings.stdin", "did you mean 'log'?"),

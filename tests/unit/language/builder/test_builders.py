@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from weft import build as b
 from weft.language.ast import Literal, Program
 from weft.language.diagnostics import InvalidProgram
@@ -78,12 +79,12 @@ SAME: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("built", "text"), SAME, ids=[text for _, text in SAME])
+@batched(("built", "text"), SAME, ids=[text for _, text in SAME])
 def test_a_builder_gives_the_tree_that_the_text_reads_to(built: Any, text: str) -> None:
     assert Program((built,)) == read_program(Source("<test>", text))
 
 
-@pytest.mark.parametrize(("built", "text"), SAME, ids=[text for _, text in SAME])
+@batched(("built", "text"), SAME, ids=[text for _, text in SAME])
 def test_what_is_built_can_be_printed_and_read(built: Any, text: str) -> None:
     assert read_program(Source("<test>", print_node(built))).forms == (built,)
 
@@ -139,7 +140,7 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("build", "code"), WRONG)
+@batched(("build", "code"), WRONG)
 def test_a_mistake_is_a_problem_at_the_line_that_called_the_builder(build: Any, code: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
         build()

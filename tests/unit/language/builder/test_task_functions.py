@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import weft
+from tests.batches import batched
 from weft import build as b
 from weft.evaluator.errors import TaskFailed
 from weft.language.ast import FunctionCall, Node, Program, Template
@@ -71,7 +72,7 @@ class Finding:
     note: str
 
 
-@pytest.mark.parametrize(
+@batched(
     ("annotation", "shape"),
     [
         (str, "string"),

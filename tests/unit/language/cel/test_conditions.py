@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.shared_files import shared
 from weft.language.ast import Literal, Symbol
 from weft.language.cel import ConditionError, HasFields, expression_text, parse_condition
@@ -97,7 +98,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), VALUES)
+@batched(("text", "value"), VALUES)
 def test_a_condition_has_its_value(text: str, value: Any) -> None:
     found = value_of(text)
 
@@ -164,7 +165,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "code", "message"), ERRORS)
+@batched(("text", "place", "code", "message"), ERRORS)
 def test_what_cannot_be_decided_is_an_error_at_its_place(
     text: str, place: str, code: str, message: str
 ) -> None:
@@ -231,7 +232,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "code", "message"), REFUSED)
+@batched(("text", "place", "code", "message"), REFUSED)
 def test_what_is_no_condition_is_refused_at_its_place(text: str, place: str, code: str, message: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
         parse_condition(text, Span(Source("f", text)))
@@ -473,7 +474,7 @@ def test_the_page_has_examples() -> None:
     assert len(examples()) >= 25
 
 
-@pytest.mark.parametrize(("text", "outcome"), examples())
+@batched(("text", "outcome"), examples())
 def test_the_examples_of_the_page_are_right(text: str, outcome: str) -> None:
     (bound,) = re.findall(r"^With `output` = `(.+)`:$", PAGE.read_text(), re.MULTILINE)
     try:

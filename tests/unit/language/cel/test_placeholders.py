@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.batches import batched
 from tests.examples import examples
 from tests.shared_files import shared
 from weft.language.ast import FunctionCall, If, Literal, Node, Scalar, Variable
@@ -74,7 +75,7 @@ PARTS: list[tuple[str, tuple[str | Node, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "parts"), PARTS)
+@batched(("raw", "parts"), PARTS)
 def test_a_text_is_read_to_its_parts(raw: str, parts: tuple[str | Node, ...]) -> None:
     text = parse_text(raw, NOWHERE)
 
@@ -131,7 +132,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "place", "code", "message"), REFUSED)
+@batched(("raw", "place", "code", "message"), REFUSED)
 def test_a_bad_placeholder_is_refused_at_its_place(raw: str, place: str, code: str, message: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
         parse_text(raw, Span(Source("f", raw)))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from tests.unit.language.check.checking import messages
 from weft.language.ast import Template
 from weft.language.builtins import BUILT_IN_ARITIES, BUILT_IN_NAMES
@@ -58,7 +59,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize("program", ACCEPTED)
+@batched("program", ACCEPTED)
 def test_right_calls_are_accepted(program: str) -> None:
     assert messages(program) == []
 
@@ -179,7 +180,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("program", "code", "message"), REFUSED)
+@batched(("program", "code", "message"), REFUSED)
 def test_wrong_calls_are_told(program: str, code: str, message: str) -> None:
     found = [line.split(": ", 2)[1:] for line in messages(program)]
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.batches import batched
 from tests.conformance.language.built_ins import BUILT_INS
 from tests.conformance.language.forms import FORMS
 from tests.conformance.language.operators import ROWS, Row
@@ -29,14 +28,14 @@ def is_error(expected: Any) -> bool:
     return isinstance(expected, str) and expected.startswith("error: ")
 
 
-@pytest.mark.parametrize("program", [program for program, expected in PROGRAMS if not is_error(expected)])
+@batched("program", [program for program, expected in PROGRAMS if not is_error(expected)])
 def test_a_program_that_has_a_value_is_accepted(program: str) -> None:
     """But for mistakes that a `try` catches, and a case that is never taken."""
     if "(try" not in program and program != NEVER_TAKEN:
         assert codes(program) == []
 
 
-@pytest.mark.parametrize(
+@batched(
     ("program", "code"),
     [
         (program, expected.removeprefix("error: "))
@@ -48,7 +47,7 @@ def test_a_program_that_fails_on_a_name_or_a_call_is_refused(program: str, code:
     assert code in codes(program)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@batched("row", ROWS, ids=lambda row: row.name)
 def test_a_program_with_tasks_that_does_not_fail_is_accepted(row: Row) -> None:
     program = read_program(Source("example", row.program))
     if not any(path.startswith("error") for path in row.expected):
@@ -56,7 +55,7 @@ def test_a_program_with_tasks_that_does_not_fail_is_accepted(row: Row) -> None:
         assert set(required_inputs(program)) <= set(row.bindings)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+@batched("path", DOCUMENTS, ids=lambda path: path.stem)
 def test_a_document_is_accepted(path: Path) -> None:
     content = path.read_bytes()
 

@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.batches import batched
 from tests.unit.language.check.checking import messages
 
 ROOT = Path(__file__).parents[4]
@@ -12,7 +11,7 @@ PAGE = (ROOT / "docs" / "reference" / "checks.md").read_text()
 BLOCKS = re.findall(r"```lisp\n(.*?)```\n(?:```text\n(.*?)```)?", PAGE, re.DOTALL)
 
 
-@pytest.mark.parametrize(("program", "said"), BLOCKS)
+@batched(("program", "said"), BLOCKS)
 def test_every_example_is_told_as_the_page_says(program: str, said: str) -> None:
     assert messages(program) == said.splitlines()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from tests.unit.language.check.checking import codes, messages, problems
 from weft.language.ast import Assign, Define, If, Literal, Program, Variable
 from weft.language.check import check_program, required_inputs, scopes
@@ -48,7 +49,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize("program", ACCEPTED)
+@batched("program", ACCEPTED)
 def test_bound_names_are_accepted(program: str) -> None:
     assert messages(program) == []
 
@@ -119,7 +120,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("program", "message"), REFUSED)
+@batched(("program", "message"), REFUSED)
 def test_names_that_nothing_binds_are_told(program: str, message: str) -> None:
     assert [line.split(": ", 2)[1:] for line in messages(program)] == [["unbound-name", message]]
 
@@ -140,7 +141,7 @@ def test_all_problems_are_told_at_once_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@batched(
     ("program", "names"),
     [
         ('(task :instructions "{{topic}} {{style}} {{topic}}")', ("topic", "style")),

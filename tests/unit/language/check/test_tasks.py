@@ -1,7 +1,6 @@
 """Tasks, templates and cases: what must be there, what excludes what, what is never reached."""
 
-import pytest
-
+from tests.batches import batched
 from tests.unit.language.check.checking import codes, messages
 from weft.language.ast import (
     Atomic,
@@ -44,7 +43,7 @@ def after(shape: str, condition: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@batched(
     ("node", "code"),
     [
         (Atomic(), "missing-field"),
@@ -100,7 +99,7 @@ ACCEPTED = [
 ]
 
 
-@pytest.mark.parametrize("program", ACCEPTED)
+@batched("program", ACCEPTED)
 def test_right_tasks_are_accepted(program: str) -> None:
     assert messages(program) == []
 
@@ -236,7 +235,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("program", "code", "message"), REFUSED)
+@batched(("program", "code", "message"), REFUSED)
 def test_wrong_tasks_are_told(program: str, code: str | None, message: str) -> None:
     found = [line.split(": ", 2)[1:] for line in messages(program)]
 

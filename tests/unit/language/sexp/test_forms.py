@@ -1,7 +1,6 @@
 """Data to tree: every form, and what is wrong with a form that is not written as it should be."""
 
-import pytest
-
+from tests.batches import batched
 from tests.unit.language.sexp.reading import messages, problems, read, read_one
 from weft.language.ast import (
     And,
@@ -44,7 +43,7 @@ def number(value: int) -> Literal:
 A, B, C, ONE, TWO = name("a"), name("b"), name("c"), number(1), number(2)
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "node"),
     [
         ("(quote a)", Quote(datum=Symbol("a"))),
@@ -142,12 +141,12 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("text", "part"), SHAPES.items())
+@batched(("text", "part"), SHAPES.items())
 def test_a_form_that_is_written_wrong_is_told_how_it_is_written(text: str, part: str) -> None:
     assert part in messages(text)
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "expected"),
     [
         ("(define map 1)", [(1, 9, "reserved-name")]),

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.unit.language.sexp.reading import messages, problems, read, read_one
 from weft.language.ast import FunctionCall, Literal, Quote, Symbol, Variable
 from weft.language.sexp.reader import MAX_PROBLEMS
 from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "value"),
     [
         ("1", 1),
@@ -42,7 +43,7 @@ def test_constants(text: str, value: Any) -> None:
     assert (type(node.value), repr(node.value)) == (type(value), repr(value))
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "name", "path"),
     [
         ("x", "x", ()),
@@ -96,7 +97,7 @@ def test_places_count_the_lines_that_excerpts_count() -> None:
     assert node.span.source.line(node.span.line) == " x"
 
 
-@pytest.mark.parametrize(
+@batched(
     ("text", "expected"),
     [
         ("(a (b)", [(1, 1, "syntax-error")]),

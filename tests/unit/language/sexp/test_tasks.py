@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from tests.batches import batched
 from tests.unit.language.sexp.reading import messages, problems, read_one
 from weft.language.ast import (
     Atomic,
@@ -85,7 +86,7 @@ FIELDS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "fields"), FIELDS)
+@batched(("written", "fields"), FIELDS)
 def test_fields_of_tasks(written: str, fields: dict[str, Any]) -> None:
     assert read_one(f'(task :instructions "ask" {written})') == Atomic(instructions=text("ask"), **fields)
     assert read_one(f'(task :ref "r" {written})') == Reference(ref="r", **fields)
@@ -237,7 +238,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("written", "expected"), REFUSED.items())
+@batched(("written", "expected"), REFUSED.items())
 def test_what_is_refused(written: str, expected: tuple[str, str]) -> None:
     code, part = expected
     assert [found for _, _, found in problems(written)] == [code]

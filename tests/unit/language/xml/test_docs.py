@@ -3,8 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.batches import batched
 from tests.unit.language.xml.builders import problems
 from weft.language.xml.elements import ROOTS
 from weft.language.xml.schema import vocabulary
@@ -13,7 +12,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "xml.md").read_text()
 BLOCKS = re.findall(r"^```xml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+@batched("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_an_example_is_read(block: str) -> None:
     is_part = not block.startswith(tuple(f"<{root}" for root in ROOTS))
     assert problems(f"<task><description>d</description>{block}</task>" if is_part else block) == []

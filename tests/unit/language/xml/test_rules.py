@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.batches import batched
 from tests.unit.language.xml.builders import problem, problems
 from weft.language.xml.text import MAX_FOUND
 
@@ -22,7 +23,7 @@ def refused() -> list[tuple[str, str]]:
 REFUSED = refused()
 
 
-@pytest.mark.parametrize(("document", "expected"), REFUSED, ids=range(len(REFUSED)))
+@batched(("document", "expected"), REFUSED, ids=range(len(REFUSED)))
 def test_a_mistake_is_told_with_its_place_and_the_fix(document: str, expected: str) -> None:
     told = problem(document)
     assert expected in told

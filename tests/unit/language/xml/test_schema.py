@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 import weft.language.xml
+from tests.batches import batched
 from tests.examples import examples
 from tests.unit.language.xml.builders import problems
 from tests.unit.language.xml.test_rules import REFUSED
@@ -98,7 +99,7 @@ def test_documents_are_the_global_elements() -> None:
     assert set(vocabulary().roots) == set(ROOTS)
 
 
-@pytest.mark.parametrize("document", [document for document, _ in REFUSED], ids=range(len(REFUSED)))
+@batched("document", [document for document, _ in REFUSED], ids=range(len(REFUSED)))
 def test_our_own_rules_say_it_before_the_schema_does(document: str) -> None:
     assert "schema-error" not in {one.code for one in problems(document)}
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.unit.language.xml.builders import read, read_one
 from weft.language.ast import Atomic, FunctionCall, Literal, Node, Sequential, Template, Variable
 from weft.language.cel import parse_text
@@ -70,7 +71,7 @@ def test_anything_with_a_name_can_be_called(name: str) -> None:
     assert read_one(f'<call template="{name}"/>') == FunctionCall(func_name=name.replace("&lt;", "<"))
 
 
-@pytest.mark.parametrize(
+@batched(
     ("written", "expected"),
     [
         ("<arg>some text</arg>", Literal(value="some text")),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from weft.memory.files.classify import kind_factor
 
 
@@ -17,7 +18,7 @@ def test_a_program_counts_whole_whatever_its_name_begins_with(path: str) -> None
     assert kind_factor(path, frozenset()) == 1
 
 
-@pytest.mark.parametrize(
+@batched(
     "path",
     [
         "tests/a.py", "src/test_a.py", "a_test.go", "web/a.test.js", "conftest.py", "sub/conftest.py",

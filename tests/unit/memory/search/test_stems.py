@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.batches import batched
 from weft.memory.search.query import ACTION_WORDS, STOP_WORDS, Stemmer
 
 ODD_WORDS = ("eyed", "aying", "dying", "flies", "oing", "ies", "naïve", "Ägypten", "x", "py3", "2nd")
@@ -17,7 +18,7 @@ def stemmer() -> Iterator[Stemmer]:
     stemmer.close()
 
 
-@pytest.mark.parametrize("word", sorted({*ODD_WORDS, *ACTION_WORDS, *STOP_WORDS}))
+@batched("word", sorted({*ODD_WORDS, *ACTION_WORDS, *STOP_WORDS}))
 def test_a_text_has_the_stem_of_every_word_in_it(stemmer: Stemmer, word: str) -> None:
     [stem] = stemmer.stem([word.lower()])
 

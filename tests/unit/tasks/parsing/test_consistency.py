@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON, a_task, in_status
 from weft.ids import TaskId
 from weft.tasks.parsing.rules import consistency_problems
@@ -108,7 +109,7 @@ def test_a_broken_rule_is_one_problem_at_its_field(task: Task, field: str, reaso
     assert reason in problem.reason
 
 
-@pytest.mark.parametrize(
+@batched(
     "task",
     [
         in_status(Status.COMPLETED, result=None),

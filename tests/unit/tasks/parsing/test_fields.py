@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON
 from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
 from weft.tasks.parsing.fields import read_task, readable_part
@@ -131,7 +132,7 @@ WRONG: list[tuple[dict[Any, Any], str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "field", "path", "reason"), WRONG)
+@batched(("fields", "field", "path", "reason"), WRONG)
 def test_a_wrong_field_is_one_problem_with_its_place_and_reason(
     fields: dict[Any, Any], field: str, path: str, reason: str
 ) -> None:
@@ -141,7 +142,7 @@ def test_a_wrong_field_is_one_problem_with_its_place_and_reason(
     assert reason in problem.reason
 
 
-@pytest.mark.parametrize("fields", [row[0] for row in WRONG])
+@batched("fields", [row[0] for row in WRONG])
 def test_every_problem_can_be_printed_as_json(fields: dict[Any, Any]) -> None:
     assert msgspec.json.encode(problems_of(fields))
 

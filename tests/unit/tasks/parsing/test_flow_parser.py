@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from tests.builders import NOON, a_chain, a_flow, named, numbered_ids
 from weft.limits import MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
@@ -140,7 +141,7 @@ A = {"name": "a"}
 TWINS = [A, {"name": "twin"}, {"name": "twin"}]
 
 
-@pytest.mark.parametrize(
+@batched(
     ("document", "path", "reason"),
     [
         (None, "", "a task must be an object"),

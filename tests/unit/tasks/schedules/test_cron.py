@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.batches import batched
 from weft.tasks.schedules.expressions import parse_cron
 from weft.tasks.schedules.timezones import ScheduleError
 
@@ -100,7 +101,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "part", "message"), MALFORMED)
+@batched(("expression", "part", "message"), MALFORMED)
 def test_a_malformed_expression_is_refused_with_the_name_of_the_wrong_part(
     expression: str, part: str, message: str
 ) -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from tests.batches import batched
 from weft.tasks.record import ScheduleType
 from weft.tasks.schedules.expressions import Cron, Expression, Interval, Once, parse_expression
 from weft.tasks.schedules.timezones import ScheduleError
@@ -41,7 +42,7 @@ WELL_FORMED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "meaning"), WELL_FORMED)
+@batched(("kind", "text", "meaning"), WELL_FORMED)
 def test_an_expression_of_the_form_of_its_kind_is_read(
     kind: ScheduleType, text: str, meaning: Expression
 ) -> None:
@@ -131,7 +132,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "part", "message"), MALFORMED)
+@batched(("kind", "text", "part", "message"), MALFORMED)
 def test_a_malformed_expression_is_refused_with_the_name_of_the_wrong_part(
     kind: ScheduleType, text: str, part: str, message: str
 ) -> None:

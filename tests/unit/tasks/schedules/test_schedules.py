@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.batches import batched
 from weft.ids import TaskId
 from weft.tasks.record import ScheduleType, Status, Task
 from weft.tasks.schedules.schedule import Schedule, check, due_between, next_due, previous_due, schedule_of
@@ -69,7 +70,7 @@ DUE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "expression", "zone", "after", "due"), DUE)
+@batched(("kind", "expression", "zone", "after", "due"), DUE)
 def test_a_schedule_is_due_at_the_times_of_its_expression(
     kind: ScheduleType, expression: str, zone: str, after: str, due: list[str]
 ) -> None:
@@ -123,7 +124,7 @@ CLOCK_CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "zone", "after", "due"), CLOCK_CHANGES)
+@batched(("expression", "zone", "after", "due"), CLOCK_CHANGES)
 def test_when_clocks_change_cron_is_due_as_in_debian(
     expression: str, zone: str, after: str, due: list[str]
 ) -> None:
@@ -291,7 +292,7 @@ FAR_AWAY = [
 ]
 
 
-@pytest.mark.parametrize("moment", FAR_AWAY, ids=str)
+@batched("moment", FAR_AWAY, ids=str)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Kiritimati"])
 @pytest.mark.parametrize(
     ("kind", "expression"),

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tests.batches import batched
 from weft.tasks.schedules.timezones import ScheduleError, moment_of, moments_of, skipped_seconds, zone_named
 
 
@@ -13,7 +14,7 @@ def test_an_iana_name_gives_its_zone(name: str) -> None:
     assert zone_named(name).key == name
 
 
-@pytest.mark.parametrize(
+@batched(
     ("name", "suggestion"),
     [
         ("europe/berlin", "did you mean Europe/Berlin?"),
