@@ -59,8 +59,8 @@ def batched(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """As `pytest.mark.parametrize`, for cases of about a millisecond: one test calls `size` of them in turn.
 
-    They share the fixtures of that test: one that changes them must not be batched. Nor must one whose secrets
-    a fixture makes known, for they are forgotten after each case.
+    They share the fixtures of that test: one that changes them must not be batched, nor one whose secrets a
+    fixture makes known, for they are forgotten after each case.
     """
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     all_cases = list(_named(wanted, list(cases), ids))

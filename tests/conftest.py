@@ -1,5 +1,7 @@
 """Fixtures that several kinds of tests share."""
 
+import functools
+import importlib
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -92,6 +94,15 @@ def smollm2() -> Iterator[EmbeddedModel]:
     """The small embedded model, in memory for the length of the session."""
     with loaded("smollm2") as model:
         yield model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_read_once() -> Iterator[None]:
+    """Every client of a model reads the certificates of all authorities, for 30 ms; in tests, one does."""
+    transports = importlib.import_module("httpx2._transports.default")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transports, "create_ssl_context", functools.cache(transports.create_ssl_context))
+        yield
 
 
 @pytest.fixture(autouse=True)

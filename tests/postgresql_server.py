@@ -16,6 +16,12 @@ import pytest
 
 _numbers = itertools.count(1)
 
+_SCHEMAS_AT_ONCE = 20
+"""To connect takes longer than to make a schema, and most who need one are followed by others who do."""
+
+_empty_schemas: dict[tuple[str, int], list[str]] = {}
+"""Schemas that nobody was given yet, by the server and the process that made them."""
+
 
 @contextmanager
 def postgresql_server() -> Iterator[str]:
@@ -86,12 +92,16 @@ def _system_server(folder: Path) -> Iterator[str]:
 
 def fresh_schema(server: str) -> str:
     """The URL of an empty schema of the server's database."""
-    name = f"weft_test_{os.getpid()}_{next(_numbers)}"
-
-    async def create() -> None:
-        connection = await asyncpg.connect(server)
-        await connection.execute(f"CREATE SCHEMA {name}")
-        await connection.close()
-
-    asyncio.run(create())
+    empty = _empty_schemas.setdefault((server, os.getpid()), [])
+    if not empty:
+        names = [f"weft_test_{os.getpid()}_{next(_numbers)}" for _ in range(_SCHEMAS_AT_ONCE)]
+        asyncio.run(_create_schemas(server, names))
+        empty += reversed(names)
+    name = empty.pop()
     return f"{server}{'&' if '?' in server else '?'}search_path={name}"
+
+
+async def _create_schemas(server: str, names: list[str]) -> None:
+    connection = await asyncpg.connect(server)
+    await connection.execute(";".join(f"CREATE SCHEMA {name}" for name in names))
+    await connection.close()
