@@ -74,6 +74,15 @@ class LocalEffects:
     """Sends requests to models, runs scripts with the `command` executor, calls tools and queries memory.
 
     Resources that are not passed in are created on first use from the project's `weft.toml`.
+
+    `ask_person` asks the person at the terminal. Without `stores_questions`, questions are never stored to be
+    answered later. `fetch` downloads a missing embedded model; without it, a missing model is an error.
+
+    `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;
+    `on_indexing` receives the progress of indexing, in a thread.
+
+    `folder` is the project folder, in which scripts run, by default the current folder. With
+    `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
     """
 
     def __init__(
@@ -100,17 +109,6 @@ class LocalEffects:
         folder: Path | str | None = None,
         resolves_from_cwd: bool = False,
     ) -> None:
-        """Initialize; `ask_person` asks the person at the terminal.
-
-        Without `stores_questions`, questions are never stored to be answered later. `fetch` downloads a
-        missing embedded model; without it, a missing model is an error.
-
-        `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;
-        `on_indexing` receives the progress of indexing, in a thread.
-
-        `folder` is the project folder, in which scripts run, by default the current folder. With
-        `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
-        """
         self._resources = ProjectResources(
             models=models,
             tools=tools,
@@ -139,7 +137,7 @@ class LocalEffects:
         self._on_event = on_event
         self._is_streaming = is_streaming
         self._ask_here = ask_person
-        self._asks_elsewhere = stores_questions
+        self._stores_questions = stores_questions
         self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
         self._clock = clock or SystemClock()
         self.ledger = UsageLedger()
@@ -148,7 +146,7 @@ class LocalEffects:
     def ask_through(self, keep: RecordQuestion) -> None:
         """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
         here = self._ask_here
-        if not self._asks_elsewhere and here is None:
+        if not self._stores_questions and here is None:
             return
 
         async def ask(question: str, step_key: str) -> str:

@@ -208,7 +208,7 @@ class Parser:
     def _field(self) -> Token:
         field = self.tokens.take()
         if field.kind != "name":
-            raise self.tokens.invalid_program(
+            raise self.tokens.error(
                 field,
                 f"expected the name of a field after '.', found {field}; other names are written [\"...\"]",
             )
@@ -218,14 +218,14 @@ class Parser:
         args = (target, *self._arguments(name))
         if name.text not in METHODS:
             hint = nearest(name.text, METHODS)
-            raise self.tokens.invalid_program(name, f"not part of the subset: method {name}; {_AVAILABLE}{hint}")
+            raise self.tokens.error(name, f"not part of the subset: method {name}; {_AVAILABLE}{hint}")
         return self._call(name, args, targets=1)
 
     def _function(self, name: Token) -> ConditionNode:
         args = self._arguments(name)
         if name.text not in FUNCTIONS:
             hint = nearest(name.text, [*FUNCTIONS, *METHODS])
-            raise self.tokens.invalid_program(name, f"not part of the subset: function {name}; {_AVAILABLE}{hint}")
+            raise self.tokens.error(name, f"not part of the subset: function {name}; {_AVAILABLE}{hint}")
         return self._has(name, args) if name.text == "has" else self._call(name, args)
 
     def _has(self, name: Token, args: tuple[ConditionNode, ...]) -> Has:
@@ -236,7 +236,7 @@ class Parser:
                 )
             ]:
                 return Has(at, _path(base, first), field)
-        raise self.tokens.invalid_program(name, "has() takes one field, as in has(output.errors)", code="wrong-type")
+        raise self.tokens.error(name, "has() takes one field, as in has(output.errors)", code="wrong-type")
 
     def _call(self, name: Token, args: tuple[ConditionNode, ...], targets: int = 0) -> Call:
         expected = METHODS[name.text].arity
@@ -244,7 +244,7 @@ class Parser:
             count = {0: "no argument", 1: "1 argument"}.get(
                 expected - targets, f"{expected - targets} arguments"
             )
-            raise self.tokens.invalid_program(
+            raise self.tokens.error(
                 name, f"{name} takes {count}, not {len(args) - targets}", code="wrong-arity"
             )
         return Call(name.start, name.text, args)
@@ -289,13 +289,13 @@ class Parser:
     def _number(self, token: Token, sign: int = 1) -> Constant:
         value = token.value * sign
         if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
-            raise self.tokens.invalid_program(token, "this whole number does not fit in 64 bits", code="bad-value")
+            raise self.tokens.error(token, "this whole number does not fit in 64 bits", code="bad-value")
         return Constant(token.start, value)
 
     def _name(self, token: Token) -> ConditionNode:
         following = self.tokens.next
         if following.kind == "string" and following.start == token.end:
-            raise self.tokens.invalid_program(token, f"not part of the subset: strings with the prefix '{token.text}'")
+            raise self.tokens.error(token, f"not part of the subset: strings with the prefix '{token.text}'")
         if self.tokens.accept("("):
             return self._function(token)
         return Name(token.start, token.text)
@@ -318,7 +318,7 @@ class Parser:
 
     def _entries(self, opening: Token) -> tuple[tuple[ConditionNode, ConditionNode], ...]:
         if self.tokens.next.text == "{":
-            raise self.tokens.invalid_program(opening, "a condition has names without braces: output, not {{output}}")
+            raise self.tokens.error(opening, "a condition has names without braces: output, not {{output}}")
         self.tokens.enter(opening)
         entries: list[tuple[ConditionNode, ConditionNode]] = []
         while not self.tokens.accept("}"):
@@ -338,7 +338,7 @@ class Parser:
     def _unexpected(self, token: Token, expected: str) -> InvalidProgram:
         correction = _CORRECTIONS.get(token.text)
         hint = f"; did you mean '{correction}'?" if correction else ""
-        return self.tokens.invalid_program(token, f"expected {expected}, found {token}{hint}")
+        return self.tokens.error(token, f"expected {expected}, found {token}{hint}")
 
 
 def _path(base: ConditionNode, steps: Sequence[Step]) -> ConditionNode:

@@ -45,10 +45,10 @@ def parse_path(text: str, span: Span) -> Variable:
     tokens = Tokens(Locations(text, span), PLACEHOLDER)
     first = tokens.take()
     if first.kind != "name" or first.text in WORDS:
-        raise tokens.invalid_program(first, f"expected a name, found {first}")
+        raise tokens.error(first, f"expected a name, found {first}")
     variable = _variable(tokens, first)
     if tokens.next.kind != "end":
-        raise tokens.invalid_program(tokens.next, f"expected '.field', '[index]' or the end, found {tokens.next}")
+        raise tokens.error(tokens.next, f"expected '.field', '[index]' or the end, found {tokens.next}")
     return variable
 
 
@@ -62,7 +62,7 @@ def _placeholder(locations: Locations, start: int) -> tuple[Node, int]:
     opening = Token("operator", OPEN, start, start + len(OPEN))
     tokens = Tokens(locations, PLACEHOLDER, start)
     if locations.text.find(CLOSE, start) < 0:
-        raise tokens.invalid_program(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
+        raise tokens.error(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
     tokens.take()
     node = _operand(tokens)
     return node, _close(tokens, opening).end
@@ -74,7 +74,7 @@ def _close(tokens: Tokens, opening: Token) -> Token:
         return following
     _reject_operator(tokens)
     location = tokens.locations.at(opening.start)
-    raise tokens.invalid_program(
+    raise tokens.error(
         following, f"expected '}}}}' to close the placeholder of {location}, found {following}; {_AS_TEXT}"
     )
 
@@ -82,7 +82,7 @@ def _close(tokens: Tokens, opening: Token) -> Token:
 def _reject_operator(tokens: Tokens) -> None:
     token = tokens.next
     if token.kind == "operator" and token.text in _OPERATORS:
-        raise tokens.invalid_program(
+        raise tokens.error(
             token,
             f"a placeholder has no operators, found {token}: expected a name, a path or a call; "
             "a function, or an input of the task, can compute the value",
@@ -100,7 +100,7 @@ def _operand(tokens: Tokens) -> Node:
     if token.kind in ("number", "string"):
         return Literal(span=span, value=token.value)
     if token.kind != "name":
-        raise tokens.invalid_program(token, f"expected a name, a path, a call or a value, found {token}; {_AS_TEXT}")
+        raise tokens.error(token, f"expected a name, a path, a call or a value, found {token}; {_AS_TEXT}")
     if token.text in WORDS:
         return Literal(span=span, value=WORDS[token.text])
     if tokens.accept("("):
@@ -112,7 +112,7 @@ def _negative(tokens: Tokens) -> Literal:
     minus = tokens.take()
     number = tokens.take()
     if number.kind != "number" or number.start != minus.end:
-        raise tokens.invalid_program(
+        raise tokens.error(
             minus, "a placeholder has no operators: '-' is only allowed directly before a number"
         )
     return Literal(span=tokens.locations.at(minus.start), value=-number.value)
@@ -124,11 +124,11 @@ def _variable(tokens: Tokens, name: Token) -> Variable:
         step = tokens.take()
         if opening.text == ".":
             if step.kind != "name":
-                raise tokens.invalid_program(step, f"expected the name of a field after '.', found {step}")
+                raise tokens.error(step, f"expected the name of a field after '.', found {step}")
             path.append(step.text)
             continue
         if not isinstance(step.value, str | int):
-            raise tokens.invalid_program(step, f"expected a whole number from 0 or a string after '[', found {step}")
+            raise tokens.error(step, f"expected a whole number from 0 or a string after '[', found {step}")
         path.append(step.value)
         tokens.expect("]", "after the index")
     return Variable(span=tokens.locations.at(name.start), name=name.text, path=tuple(path))
@@ -145,12 +145,12 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
         closing = tokens.accept(")")
         if not closing and not tokens.accept(","):
             _reject_operator(tokens)
-            raise tokens.invalid_program(
+            raise tokens.error(
                 tokens.next, f"expected ',' or ')' after an argument of {name}, found {tokens.next}"
             )
     tokens.leave()
     if tokens.next.kind == "operator" and tokens.next.text in (".", "["):
-        raise tokens.invalid_program(
+        raise tokens.error(
             tokens.next, f"a path cannot follow a call: bind the result of {name} to a name first"
         )
     span = tokens.locations.at(name.start)
@@ -163,13 +163,13 @@ def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> No
     value = _argument_value(tokens)
     if not tokens.accept("="):
         if keywords:
-            raise tokens.invalid_program(start, "a positional argument follows a named argument")
+            raise tokens.error(start, "a positional argument follows a named argument")
         args.append(value)
         return
     if start.kind != "name" or value != Variable(name=start.text):
-        raise tokens.invalid_program(start, f"expected a name before '=', found {start}")
+        raise tokens.error(start, f"expected a name before '=', found {start}")
     if start.text in keywords:
-        raise tokens.invalid_program(start, f"the argument {start} is given twice", code="duplicate-name")
+        raise tokens.error(start, f"the argument {start} is given twice", code="duplicate-name")
     keywords[start.text] = _argument_value(tokens)
 
 

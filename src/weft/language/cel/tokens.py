@@ -147,21 +147,19 @@ class Tokens:
         """Take the next token, which must be this operator. Raise InvalidProgram."""
         taken = self.accept(operator)
         if taken is None:
-            raise self.invalid_program(self.next, f"expected '{operator}' {purpose}, found {self.next}")
+            raise self.error(self.next, f"expected '{operator}' {purpose}, found {self.next}")
         return taken
 
     def enter(self, token: Token) -> None:
         """Enter a nesting level. Raise InvalidProgram beyond MAX_DEPTH."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self.invalid_program(
-                token, f"nested deeper than {MAX_DEPTH} levels", code="program-too-deep"
-            )
+            raise self.error(token, f"nested deeper than {MAX_DEPTH} levels", code="program-too-deep")
 
     def leave(self) -> None:
         self._depth -= 1
 
-    def invalid_program(self, token: Token, message: str, code: str = "syntax-error") -> InvalidProgram:
+    def error(self, token: Token, message: str, code: str = "syntax-error") -> InvalidProgram:
         """Return an InvalidProgram with a problem at the token, for the caller to raise."""
         return invalid_program(self.locations.at(token.start), code, message)
 
@@ -175,19 +173,19 @@ class Tokens:
         if kind == "string":
             return self._string(token)
         if kind == "operator" and token.text in "\"'":
-            raise self.invalid_program(token, "this string is not closed on its line")
+            raise self.error(token, "this string is not closed on its line")
         return token
 
     def _number(self, token: Token) -> Token:
         following = self.locations.text[token.end : token.end + 1]
         if following.isalnum() or following == "_":
-            raise self.invalid_program(
+            raise self.error(
                 token, f"'{shorten(token.text)}{following}' is not a number: expected 1, 0x1F, 1.5 or 1e3"
             )
         try:
             return Token(token.kind, token.text, token.start, token.end, _number_value(token.text))
         except (ValueError, OverflowError):
-            raise self.invalid_program(token, "this number is too large", code="bad-value") from None
+            raise self.error(token, "this number is too large", code="bad-value") from None
 
     def _string(self, token: Token) -> Token:
         text = token.text
@@ -202,9 +200,7 @@ class Tokens:
             digits = match["hexadecimal"]
             code = int(digits[1:], 16) if digits else int(match["octal"], 8) if match["octal"] else -1
             if not 0 <= code <= _LAST_CHARACTER or 0xD800 <= code <= 0xDFFF:
-                raise self.invalid_program(
-                    token, f"unknown escape '{match[0]}'; a backslash itself is written '\\\\'"
-                )
+                raise self.error(token, f"unknown escape '{match[0]}'; a backslash itself is written '\\\\'")
             return chr(code)
 
         return replace
