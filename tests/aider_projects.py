@@ -11,13 +11,12 @@ KEY = "sk-test-0123456789abcdef"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What a git command prints."""
     done = subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
 def a_repository(folder: Path) -> Path:
-    """A repository with one file that is wrong, committed."""
+    """Create a repository with one wrong file, committed."""
     folder.mkdir(exist_ok=True)
     git(folder, "init", "--quiet", "--initial-branch", "main")
     git(folder, "config", "user.name", "Ada")
@@ -29,7 +28,7 @@ def a_repository(folder: Path) -> Path:
 
 
 def settings_for(server: ModelServer, more: str = "") -> str:
-    """A weft.toml whose model is on the server, with a price."""
+    """Return a weft.toml whose model is on the server, with a price."""
     return f"""
 [models]
 default = "served:good"
@@ -47,5 +46,5 @@ edit_format = "whole"
 
 
 def edit(path: str, text: str) -> str:
-    """An answer that gives a file another text, in the edit format `whole`."""
+    """Return a response that replaces the text of a file, in the edit format `whole`."""
     return f"I change it.\n\n{path}\n```\n{text}```\n"

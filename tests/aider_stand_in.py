@@ -51,7 +51,7 @@ def main():
 
 
 def a_stand_in(folder: Path, act: str = "pass") -> Path:
-    """The script of an `aider` that says in its transcript how it was called, and then acts."""
+    """Create an `aider` script that writes its arguments to the transcript, and then acts."""
     package = folder / "packages" / "aider"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")

@@ -127,5 +127,5 @@ def _shown(values: tuple[Any, ...]) -> str:
 
 
 def _of_the_test(found: pytest.ExceptionInfo[BaseException]) -> Any:
-    """The traceback without the lines of this file."""
+    """Return the traceback without the lines of this file."""
     return found.traceback.filter(lambda entry: str(entry.path) != __file__)

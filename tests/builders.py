@@ -31,13 +31,13 @@ def numbered_ids(prefix: str = "a") -> Callable[[], TaskId]:
 
 
 def a_flow(*tasks: dict[str, Any] | str, prefix: str = "a", user_id: str | None = None) -> Flow:
-    """A flow of tasks given by name or by their fields; the first is the root."""
+    """Return a flow of tasks given by name or by their fields; the first is the root."""
     document = [{"name": task} if isinstance(task, str) else task for task in tasks]
     return read_flow(document, new_id=numbered_ids(prefix), now=NOON, user_id=user_id)
 
 
 def completed(flow: Flow) -> Flow:
-    """The flow with every task completed, its result naming the task."""
+    """Return the flow with every task completed; each result names its task."""
     return Flow(
         evolve(
             task,
@@ -52,18 +52,17 @@ def completed(flow: Flow) -> Flow:
 
 
 def named(flow: Flow, name: str) -> Task:
-    """The one task of that name."""
     (found,) = (task for task in flow if task.name == name)
     return found
 
 
 def a_task(**fields: Any) -> Task:
-    """A pending task, or whatever the fields make of it; checked by nothing."""
+    """Return a task, pending unless the fields say otherwise; nothing is checked."""
     return evolve(Task(id=numbered_ids("c")(), name="t", status=Status.PENDING), **fields)
 
 
 def in_status(status: Status, **fields: Any) -> Task:
-    """A consistent task in that status."""
+    """Return a task whose fields agree with the status."""
     begun = {} if status is Status.PENDING else {"started_at": NOON}
     ended = {"completed_at": NOON} if status.is_terminal else {}
     outcome: dict[Status, dict[str, Any]] = {
@@ -75,7 +74,7 @@ def in_status(status: Status, **fields: Any) -> Task:
 
 
 def found_in(*flows: Flow) -> Snapshot:
-    """What a store that holds the flows finds, whatever an operation needs."""
+    """Return a snapshot of a store that holds the flows."""
     return Snapshot(
         tasks={task.id: task for flow in flows for task in flow},
         flows={task.id: flow for flow in flows for task in flow},
@@ -83,12 +82,12 @@ def found_in(*flows: Flow) -> Snapshot:
 
 
 def with_task(flow: Flow, task: Task) -> Flow:
-    """The flow with one task replaced by another of the same id."""
+    """Return the flow with the task of the same id replaced."""
     return Flow(task if task.id == other.id else other for other in flow)
 
 
 def outcome_of(act: Callable[[], T], *, refusal: type[E]) -> T | E:
-    """What the act gives, or the refusal it raises; any other error is the test's failure."""
+    """Return what the act returns, or the refusal that it raises; any other error fails the test."""
     try:
         return act()
     except refusal as error:
@@ -96,7 +95,7 @@ def outcome_of(act: Callable[[], T], *, refusal: type[E]) -> T | E:
 
 
 def a_chain(length: int, *, linked_by: str) -> list[dict[str, Any]]:
-    """A document of tasks, each the child of the one before, or dependent on it."""
+    """Return a document of tasks, each the child of the one before, or dependent on it."""
     ids = [f"aaaaaaaa-0000-4000-8000-{number:012x}" for number in range(length)]
     tasks: list[dict[str, Any]] = [{"id": task_id, "name": f"t{task_id[-6:]}"} for task_id in ids]
     for task, before in zip(tasks[1:], ids, strict=False):
@@ -105,7 +104,7 @@ def a_chain(length: int, *, linked_by: str) -> list[dict[str, Any]]:
 
 
 def an_unchecked_chain(length: int, *, linked_by: str) -> Flow:
-    """The chain as a flow, made without the checks that other tests are about."""
+    """Return the chain as a flow, without the checks that other tests are about."""
     document = a_chain(length, linked_by=linked_by)
     for task in document:
         task["status"] = "pending"

@@ -154,7 +154,7 @@ def catches_sigterm(process: Process) -> bool:
 
 
 def read_until(pipe: IO[bytes] | None, text: str) -> str:
-    """What a process says up to the line that has the text in it."""
+    """Read what a process prints, up to the line that contains the text."""
     assert pipe is not None
     said = ""
     while text not in said:

@@ -59,7 +59,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def postgresql(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A PostgreSQL server that runs for the length of the session; tests have schemas of their own in it."""
+    """Run a PostgreSQL server for the length of the session; each test has a schema of its own."""
     shared = getattr(request.config, "workerinput", {}).get("postgresql")
     if shared is not None:
         yield shared
@@ -78,7 +78,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[TaskStore]:
-    """An empty open store."""
     opened = await open_store(Settings(db=store_url))
     yield opened
     await opened.close()
@@ -91,14 +90,14 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def model_server() -> Iterator[ModelServer]:
-    """A model provider on the loopback address, with an empty script."""
+    """Run a model provider on the loopback address, with an empty script."""
     with served_models() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def smollm2() -> Iterator[EmbeddedModel]:
-    """The small embedded model, in memory for the length of the session."""
+    """Load the small embedded model once for the whole session."""
     with loaded("smollm2") as model:
         yield model
 

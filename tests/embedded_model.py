@@ -25,7 +25,7 @@ def require(name: str) -> None:
 
 @contextmanager
 def loaded(name: str) -> Iterator[EmbeddedModel]:
-    """A model that stays in memory."""
+    """Keep a model in memory while the block runs."""
     require(name)
     models = EmbeddedModels()
     model = asyncio.run(models.find(name))
@@ -34,7 +34,7 @@ def loaded(name: str) -> Iterator[EmbeddedModel]:
 
 
 def ask(text: str, *, max_tokens: int = 24, system: str = "Be short.", **settings: Any) -> HandlerPayload:
-    """A payload with one message."""
+    """Return a payload with one message."""
     return HandlerPayload(
         system_prompt=system,
         messages=(UserMessage(text),),

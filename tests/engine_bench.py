@@ -100,5 +100,4 @@ class Stubborn:
 
 
 def actions(records: Iterable[logging.LogRecord]) -> list[str]:
-    """The stable names of what was logged."""
     return [getattr(record, "action", "") for record in records]

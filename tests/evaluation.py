@@ -77,7 +77,6 @@ class MemoryOnly:
 
 
 def an_evaluator(effects: MemoryOnly | None = None, **limits: Any) -> Evaluator:
-    """A new evaluator."""
     return Evaluator(effects or MemoryOnly(), limits=EvaluationLimits(**limits))
 
 
@@ -88,12 +87,11 @@ async def value_of(
     effects: MemoryOnly | None = None,
     **limits: Any,
 ) -> Any:
-    """The value of a program."""
     return await an_evaluator(effects, **limits).evaluate(read_program(Source("<test>", text)), bindings)
 
 
 async def outcome_of(text: str, **limits: Any) -> Any:
-    """The value of a program, or `error: code` of what is wrong with it."""
+    """Return the value of a program, or `error: code` if it is invalid or fails."""
     try:
         return await value_of(text, **limits)
     except InvalidProgram as error:

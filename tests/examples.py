@@ -7,5 +7,5 @@ _ORDINARY = 100
 
 
 def examples(number: int) -> int:
-    """That many, times what the profile in use makes of it; `tests/conftest.py` has the profiles."""
+    """Scale the number by the profile in use; `tests/conftest.py` has the profiles."""
     return max(1, number * settings().max_examples // _ORDINARY)

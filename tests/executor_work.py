@@ -26,7 +26,7 @@ def work_of(
     names: Mapping[TaskId, str] | None = None,
     report: Callable[[float], Awaitable[None]] | None = None,
 ) -> Work:
-    """A first attempt at a task."""
+    """Return the first attempt at a task."""
     task = Task(id=TASK_ID, name="a", status=Status.IN_PROGRESS, inputs=inputs or {}, started_at=NOON)
     return Work(
         task=task,
@@ -39,5 +39,4 @@ def work_of(
 
 
 async def run(executor: Executor, inputs: JsonObject | None = None, **more: Any) -> JsonObject:
-    """The result of a first attempt."""
     return await perform(executor, work_of(inputs, **more))

@@ -23,7 +23,6 @@ class Sampler:
             self._rules[name] = _Parser(body).alternatives()
 
     def text(self) -> str:
-        """A text that the grammar allows."""
         return self._write(self._rules["root"], 0)
 
     def _write(self, node: Node, depth: int) -> str:

@@ -57,7 +57,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request:
 async def serving(
     answer: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Server]:
-    """A server that runs as long as the block."""
+    """Run a server while the block runs."""
     server = Server(answer)
     listening = await asyncio.start_server(server.handle, host, 0, ssl=tls)
     server.port = listening.sockets[0].getsockname()[1]
@@ -82,7 +82,7 @@ async def send(
 
 
 def answering(body: bytes = b"", *, status: str = "200 OK", headers: tuple[str, ...] = ()) -> Answer:
-    """What always gives the same answer."""
+    """Return a function that always sends the same response."""
 
     async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
         await send(writer, body, status=status, headers=headers)

@@ -69,7 +69,7 @@ async def check_over(store: TaskStore, root_id: TaskId) -> None:
 
 
 def open_step_problems(flow: Flow) -> Iterator[str]:
-    """The steps that are open although the run that made them has ended."""
+    """Find steps that are open although the run that made them has ended."""
     for step_id, maker in find_step_owners(flow).items():
         step, run = flow[step_id], None if maker is None else flow[maker]
         if run is not None and run.status.is_terminal and not step.status.is_terminal:
@@ -77,7 +77,7 @@ def open_step_problems(flow: Flow) -> Iterator[str]:
 
 
 def record_problems(flow: Flow) -> Iterator[str]:
-    """The records whose fields contradict their status."""
+    """Find records whose fields contradict their status."""
     for task in flow:
         if task.status.is_terminal != (task.completed_at is not None):
             yield f"{_label(task)} is {task.status} and its completed_at is {task.completed_at}"
@@ -88,7 +88,7 @@ def record_problems(flow: Flow) -> Iterator[str]:
 
 
 def outcome_problems(flow: Flow) -> Iterator[str]:
-    """The tasks of a flow at its end that have no outcome and wait for nothing that could explain it."""
+    """Find tasks without an outcome, at the end of a flow, that wait for nothing that could explain it."""
     asking = {task.id for task in flow if is_open_question(task)}
     around = {one for question in asking for one in _ancestors(flow, question)}
     explained = _waiting_for(flow, asking) | blocked(flow) | scheduled(flow)
@@ -100,7 +100,7 @@ def outcome_problems(flow: Flow) -> Iterator[str]:
 
 
 def event_problems(flow: Flow, events: Sequence[Event]) -> Iterator[str]:
-    """The events that are missing, doubled or out of order, for each task of the flow."""
+    """Find events that are missing, doubled or out of order, for each task of the flow."""
     if any(later.seq <= earlier.seq for earlier, later in pairwise(events)):
         yield "the numbers of the events do not grow"
     logs = {task.id: _TaskLog(task) for task in flow}
@@ -145,7 +145,6 @@ class _TaskLog:
         self._status = after
 
     def problems(self) -> Iterable[str]:
-        """What is wrong with the log."""
         yield from self._problems
         # A record may come with its outcome from another store, and then has no events here.
         if self._has_moved and self._status is not self._task.status:

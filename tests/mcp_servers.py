@@ -21,12 +21,12 @@ SHOP = Path(__file__).parent / "mcp_stdio_server.py"
 
 
 def shop(*arguments: str, **more: Any) -> dict[str, Any]:
-    """The entry of our own server, as a program."""
+    """Return the entry of our own server, as a command."""
     return {"command": sys.executable, "args": [str(SHOP), *arguments], **more}
 
 
 def script(text: str) -> dict[str, Any]:
-    """The entry of a server that is a few lines of Python."""
+    """Return the entry of a server that is a few lines of Python."""
     return {"command": sys.executable, "args": ["-c", text]}
 
 
@@ -37,7 +37,7 @@ async def toolbox_with(
     settings: ToolsSettings | None = None,
     **servers: dict[str, Any],
 ) -> AsyncIterator[Toolbox]:
-    """The tools of a project with these servers; all of them have ended when the block is left."""
+    """Yield the tools of a project with these servers, and end the servers with the block."""
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     toolbox = open_toolbox(
         settings or ToolsSettings(), folder, dict(os.environ), guard=watchdog, timeouts=timeouts
@@ -49,7 +49,7 @@ async def toolbox_with(
 
 
 async def call(toolbox: Toolbox, name: str, /, **arguments: Any) -> Any:
-    """What a tool of the server `shop` gives."""
+    """Call a tool of the server `shop`."""
     tool = await toolbox.find(f"mcp:shop:{name}")
     assert tool is not None, name
     return await tool.call(arguments, ToolContext())
@@ -57,7 +57,7 @@ async def call(toolbox: Toolbox, name: str, /, **arguments: Any) -> Any:
 
 @asynccontextmanager
 async def served(app: Any, port: int = 0) -> AsyncIterator[int]:
-    """The port that an ASGI application answers on, on loopback."""
+    """Serve an ASGI application on loopback, and yield its port."""
     config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", ws="none")
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

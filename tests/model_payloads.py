@@ -34,6 +34,6 @@ def served_settings(server: ModelServer, **fields: Any) -> ModelsSettings:
 
 
 def served_models(server: ModelServer, **fields: Any) -> ConfiguredModels:
-    """The models of the scripted server; fields of providers, and `on_event`, `timing`."""
+    """Return the models of the scripted server; fields of providers, and `on_event`, `timing`."""
     ours: Mapping[str, Any] = {name: fields.pop(name) for name in ("on_event", "timing") if name in fields}
     return ConfiguredModels(served_settings(server, **fields), {"SERVER_KEY": KEY}, **ours)

@@ -88,19 +88,19 @@ _STREAM = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}
 
 
 def says(*pieces: str, **fields: Any) -> Reaction:
-    """An answer of that text; of a stream one event a piece. Fields are those of `Answer`."""
+    """Respond with a text; a stream has one event for each piece. Fields are those of `Answer`."""
     return _answers(Answer(pieces=pieces or ("hello",), **fields))
 
 
 def gives_json(value: Any, **fields: Any) -> Reaction:
-    """An answer whose text is that JSON."""
+    """Respond with a text that is this JSON."""
     return says(json.dumps(value), **fields)
 
 
 def asks_for(
     name: str, arguments: Mapping[str, Any] | str, *, tool_id: str = "call_1", text: str = ""
 ) -> Reaction:
-    """An answer that asks for a tool; arguments as text need not be JSON."""
+    """Respond with a tool call; arguments as text need not be JSON."""
     return _answers(Answer(pieces=(text,) if text else (), tools=(AskedTool(name, arguments, tool_id),)))
 
 
@@ -124,7 +124,7 @@ def fails(
     code: str | None = None,
     headers: Mapping[str, str] = {},
 ) -> Reaction:
-    """An error in the provider's own words."""
+    """Respond with an error as the provider words it."""
 
     async def react(exchange: Exchange) -> None:
         body = error_body(exchange.dialect, status, message, code)
@@ -152,7 +152,7 @@ def hangs() -> Reaction:
 
 
 def cuts(*pieces: str) -> Reaction:
-    """The connection is closed in the middle: after the pieces of a stream, or in the middle of the body."""
+    """Close the connection after the pieces of a stream, or in the middle of the body."""
 
     async def react(exchange: Exchange) -> None:
         answer = Answer(pieces=(*pieces, "never sent"))
@@ -170,7 +170,7 @@ def cuts(*pieces: str) -> Reaction:
 
 
 def drips(*pieces: str) -> Reaction:
-    """The pieces of a stream, and then nothing more until the client goes away."""
+    """Send the pieces of a stream, and then nothing more until the client disconnects."""
 
     async def react(exchange: Exchange) -> None:
         await exchange.head(200, _STREAM)
@@ -330,7 +330,7 @@ async def _read(reader: asyncio.StreamReader) -> Recorded:
 
 @contextmanager
 def model_server() -> Iterator[ModelServer]:
-    """A server that runs as long as the block; `tests/conftest.py` has a fixture of the same name."""
+    """Run a server while the block runs; `tests/conftest.py` has a fixture of the same name."""
     server = ModelServer()
     thread = threading.Thread(target=server.run, name="model-server")
     thread.start()
@@ -343,7 +343,7 @@ def model_server() -> Iterator[ModelServer]:
 
 
 def write_settings(folder: Path, server: ModelServer) -> None:
-    """A `weft.toml` whose default model is the server's; its key is in the variable SERVED_KEY."""
+    """Write a `weft.toml` whose default model is the server's; its key is in the variable SERVED_KEY."""
     (folder / "weft.toml").write_text(f"""
 [models]
 default = "served:good"

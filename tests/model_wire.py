@@ -36,7 +36,6 @@ class Answer(NamedTuple):
 
 
 def dialect_of(path: str) -> Dialect | None:
-    """The protocol that a path belongs to."""
     if path.endswith("/chat/completions"):
         return "openai"
     if path.endswith("/messages"):
@@ -52,19 +51,17 @@ def is_stream(path: str, body: Any) -> bool:
 
 
 def whole(dialect: Dialect, answer: Answer) -> dict[str, Any]:
-    """The answer as one JSON object."""
     return {"openai": _openai, "anthropic": _anthropic, "google": _google}[dialect](answer)
 
 
 def events(dialect: Dialect, answer: Answer) -> Iterator[bytes]:
-    """The answer as events of a stream, each of them whole."""
+    """Yield the answer as whole events of a stream."""
     yield from {"openai": _openai_events, "anthropic": _anthropic_events, "google": _google_events}[dialect](
         answer
     )
 
 
 def error_body(dialect: Dialect, status: int, message: str, code: str | None = None) -> dict[str, Any]:
-    """What the provider says of an error."""
     if dialect == "anthropic":
         return {"type": "error", "error": {"type": code or "api_error", "message": message}}
     if dialect == "google":

@@ -121,7 +121,7 @@ def calls_in(text: str) -> Iterator[Call]:
 
 
 def _forms(text: str) -> Iterator[str]:
-    """The text as it stands, and as it reads when it is decoded."""
+    """Yield the text as it stands, and decoded in several ways."""
     yield text
     yield unicodedata.normalize("NFKC", text)
     yield "".join(char for char in text if unicodedata.category(char) != "Cf")
@@ -225,7 +225,7 @@ def _calls_in_value(value: Any) -> Iterator[Call]:
 
 
 def _spelled(name: str, arguments: str) -> Iterator[Call]:
-    """The call as it is written, and under names that a model at its provider would use."""
+    """Yield the call as it is written, and under names that a model at its provider would use."""
     yield name, arguments
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     if safe != name:

@@ -38,7 +38,7 @@ def a_payload(
     max_tokens: int | None = None,
     **fields: Any,
 ) -> HandlerPayload:
-    """A payload that asks one thing; `fields` are those of the payload itself."""
+    """Return a payload with one prompt; `fields` are those of the payload itself."""
     known: dict[str, Any] = {
         "system_prompt": system,
         "messages": (*before, UserMessage(prompt), *after),

@@ -25,7 +25,7 @@ _empty_schemas: dict[tuple[str, int], list[str]] = {}
 
 @contextmanager
 def postgresql_server() -> Iterator[str]:
-    """The URL of a running server's database; the server is stopped at the end if it was started here."""
+    """Yield the URL of a running server's database; stop the server at the end if it was started here."""
     given = os.environ.get("WEFT_TEST_POSTGRESQL")
     if given:
         yield given
@@ -91,7 +91,7 @@ def _system_server(folder: Path) -> Iterator[str]:
 
 
 def fresh_schema(server: str) -> str:
-    """The URL of an empty schema of the server's database."""
+    """Return the URL of an empty schema of the server's database."""
     empty = _empty_schemas.setdefault((server, os.getpid()), [])
     if not empty:
         names = [f"weft_test_{os.getpid()}_{next(_numbers)}" for _ in range(_SCHEMAS_AT_ONCE)]

@@ -10,7 +10,6 @@ from weft.testing.in_memory_effects import InMemoryEffects
 
 
 async def evaluate(text: str, effects: InMemoryEffects, **bindings: Any) -> Any:
-    """The value of a program."""
     return await Evaluator(effects).evaluate(read_program(Source("<test>", text)), bindings)
 
 

@@ -21,7 +21,7 @@ class ProgramWriter:
         self._names = 0
 
     def program(self) -> str:
-        """A program whose prompts tell, after each part of it, what came of that part; so does its value."""
+        """Return a program that prompts with the outcome of each part, and returns these prompts too."""
         parts = range(self._chance.randrange(1, 4))
         depth = self._chance.choice((2, 3, 3, 4))
         return HEAD + "\n".join(

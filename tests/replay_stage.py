@@ -85,5 +85,5 @@ async def lives_of(stage: Stage, text: str) -> TaskId:
 
 
 def shown(form: str, more: str = "0") -> str:
-    """A program that asks something that depends on the value of the form, and ends."""
+    """Return a program whose prompt depends on the value of the form."""
     return f'(define v {form})\n(list (ask (format "then {{}} {{}}" v {more})) (ask "end"))'

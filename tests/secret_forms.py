@@ -45,7 +45,7 @@ def forms_of(value: str) -> Iterator[tuple[str, str]]:
 
 
 def decoded_parts(text: str) -> Iterator[str]:
-    """The text and what its runs of base64 and hexadecimal characters decode to: what a thief would try."""
+    """Yield the text, and what its base64 and hexadecimal parts decode to: what a thief would try."""
     yield text
     yield urllib.parse.unquote_plus(text)
     yield html.unescape(text)

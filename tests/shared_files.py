@@ -8,7 +8,7 @@ _SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 def shared(*parts: str) -> Path:
-    """A file or folder beside the repository; without it the test, or the whole module, is skipped."""
+    """Return a file or folder beside the repository; skip the test, or the module, if it is missing."""
     path = _SHARED.joinpath(*parts)
     if not path.exists():
         pytest.skip(f"{path} is not there", allow_module_level=True)

@@ -10,13 +10,13 @@ GRAPHS = sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
 def recorded_tasks(name: str) -> list[dict[str, Any]]:
-    """The tasks of a recorded workflow: id, parents, runtime_seconds."""
+    """Return the tasks of a recorded workflow: id, parents, runtime_seconds."""
     tasks: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text())["tasks"]
     return tasks
 
 
 def as_document(tasks: list[dict[str, Any]], *, scale: float) -> list[dict[str, Any]]:
-    """A flow of sleeps as long as the recorded tasks, scaled."""
+    """Return a flow of sleeps as long as the recorded tasks, scaled."""
     return [
         {
             "name": task["id"],

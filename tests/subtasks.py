@@ -29,18 +29,18 @@ PROGRAM = """
 
 
 def spawn(name: str | None = "explain", **request: Any) -> ToolUse:
-    """A scripted request for a subtask."""
+    """Return a scripted request for a subtask."""
     named = {} if name is None else {"name": name}
     return tool_use(SPAWN, **{"type": "atomic", "inputs": {}, **named, **request})
 
 
 def heard(payload: HandlerPayload) -> list[ToolMessage]:
-    """What the tools of the session have said so far."""
+    """Return the tool results of the session so far."""
     return [message for message in payload.messages if isinstance(message, ToolMessage)]
 
 
 def error_in(payload: HandlerPayload) -> dict[str, Any]:
-    """The error that a model was told last."""
+    """Return the error that the model received last."""
     message = heard(payload)[-1]
     assert message.is_error
     told: dict[str, Any] = json.loads(message.content)

@@ -82,7 +82,7 @@ class Terminal:
         return self.process.wait(max(0.0, deadline - time.monotonic()))
 
     def _read(self, deadline: float) -> str:
-        """What is shown next; nothing when the end or the deadline has come."""
+        """Return what is shown next, or nothing at the end or the deadline."""
         ready, _, _ = select.select([self.end], [], [], max(0.0, deadline - time.monotonic()))
         try:
             return os.read(self.end, 65536).decode("utf-8", "replace") if ready else ""

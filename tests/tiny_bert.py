@@ -69,7 +69,7 @@ class TinyBert:
         return struct.pack("<Q", len(header)) + header + data
 
     def vector(self, words: list[str]) -> Row:
-        """What the model makes of these words, computed as BERT is defined."""
+        """Compute the model's vector for these words, as BERT is defined."""
         kinds = self._weights["embeddings.token_type_embeddings.weight"]
         rows: Matrix = []
         for place, word in enumerate(words):
@@ -130,13 +130,13 @@ class TinyBert:
 
 
 def normal(row: Row) -> Row:
-    """The vector at length one."""
+    """Scale the vector to length one."""
     length = math.sqrt(_product(row, row))
     return [x / length for x in row]
 
 
 def likeness(one: Row, other: Row) -> float:
-    """The cosine of two vectors of length one."""
+    """Return the cosine of two vectors of length one."""
     return _product(one, other)
 
 

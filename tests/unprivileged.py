@@ -10,7 +10,7 @@ _DAC_OVERRIDE_AND_READ_SEARCH = 0b110
 
 @contextmanager
 def held_to_rights() -> Iterator[None]:
-    """This thread gives up root's right to read and enter everything, and takes it again at the end."""
+    """Drop root's right to read and enter everything, for this thread, until the block ends."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
     capabilities = (ctypes.c_uint32 * 6)()

@@ -85,7 +85,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
 
 
 def run_weft() -> int:
-    """The exit code that Python would give the command, which says what it would say."""
+    """Run weft, and return the exit code and print the errors as Python would."""
     try:
         runpy.run_module("weft", run_name="__main__", alter_sys=True)
     except SystemExit as end:

@@ -61,7 +61,7 @@ class WeftForks:
         stdin: bytes,
         seconds: float,
     ) -> tuple[int, bytes, bytes]:
-        """The exit code, the output and the errors of a command; it is killed when it takes too long."""
+        """Return the exit code, the output and the errors of a command; kill it when it takes too long."""
         request = {"arguments": arguments, "environment": dict(environment), "cwd": cwd}
         with ExitStack() as stack:
             (read_in, our_in), (our_out, write_out), (our_err, write_err) = (_pipe(stack) for _ in range(3))
@@ -191,7 +191,7 @@ def _target(stack: ExitStack, wanted: int | IO[bytes]) -> tuple[int, IO[bytes] |
 def _exchange(
     to: IO[bytes], text: bytes, sources: tuple[IO[bytes], IO[bytes]], seconds: float
 ) -> tuple[bytes, bytes]:
-    """What comes from both sources until they end, while the text goes where it is read."""
+    """Read both sources until they end, while the text is written."""
     deadline = time.monotonic() + seconds
     got: dict[Any, list[bytes]] = {source: [] for source in sources}
     os.set_blocking(to.fileno(), False)
@@ -219,7 +219,7 @@ def _exchange(
 
 
 def _sent(to: IO[bytes], text: bytes) -> bytes:
-    """What remains of the text when as much is written as fits; nothing when nobody reads it."""
+    """Write as much of the text as fits, and return what remains; nothing if nobody reads it."""
     try:
         return text[os.write(to.fileno(), text) :] if text else b""
     except BrokenPipeError:

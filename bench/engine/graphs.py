@@ -37,7 +37,7 @@ SHAPES: dict[str, Callable[[int], Graph]] = {"chain": chain, "fan-out": fan_out,
 
 
 def levels(graph: Graph) -> list[list[int]]:
-    """The tasks by how many others come one after the other before them."""
+    """Group the tasks by the length of the longest chain of dependencies before them."""
     depth: list[int] = []
     for parents in graph:
         depth.append(max((depth[parent] + 1 for parent in parents), default=0))

@@ -10,7 +10,6 @@ from weft.tasks.parsing.flow_parser import read_flow
 
 
 def a_flow(shape: str, size: int) -> Flow:
-    """A flow of no-op tasks of the shape."""
     tasks: list[dict[str, Any]] = [
         {
             "name": f"t{number}",

@@ -19,7 +19,6 @@ QUIET = {
 
 
 def default_cache() -> Path:
-    """The folder for the environments."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "weft-bench" / "peers"
 
@@ -47,7 +46,7 @@ def python_of(name: str, cache: Path, *, is_install: bool) -> Path | None:
 
 
 def variables(root: Path, scratch: Path) -> dict[str, str]:
-    """The environment variables of a script.
+    """Return the environment variables of a script.
 
     Home and temporary files are in a folder of the run, so that nobody's own settings are read and nothing is
     left behind.

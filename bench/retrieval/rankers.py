@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w+")
 
 
 def texts_of(folder: Path) -> dict[str, str]:
-    """The text files below a folder."""
+    """Return the text files below a folder, by path."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink() and path.stat().st_size <= 1_000_000:
@@ -66,7 +66,7 @@ def plain_full_text(texts: dict[str, str]) -> Ranker:
 
 
 def by_matcher(matcher: Matcher) -> Ranker:
-    """What weft answers, as files."""
+    """Return a ranker of files that uses weft's matcher."""
 
     def rank(question: str) -> list[str]:
         matches = matcher.match(Query(parts=(QueryPart(question),), limit=MATCHES))

@@ -48,7 +48,7 @@ COMPLETE = (
 
 
 def a_flow(size: int) -> Flow:
-    """A flow of tasks with some inputs, each but the root with a parent and a dependency."""
+    """Return a flow of tasks with inputs; each but the root has a parent and a dependency."""
     document = [
         {
             "name": f"task {number}",
@@ -62,7 +62,7 @@ def a_flow(size: int) -> Flow:
 
 
 async def timed(steps: dict[str, Callable[[], Awaitable[Any]]]) -> dict[str, float]:
-    """The seconds of each step."""
+    """Return the seconds that each step takes."""
     seconds = {}
     for name, step in steps.items():
         begin = time.perf_counter()
@@ -72,7 +72,7 @@ async def timed(steps: dict[str, Callable[[], Awaitable[Any]]]) -> dict[str, flo
 
 
 async def bare(url: str, size: int) -> dict[str, float]:
-    """The seconds of the three statements issued bare."""
+    """Return the seconds of the three statements, without the store."""
     await (await PostgresqlStore.open(url)).close()
     connection = await asyncpg.connect(url)
     tasks = list(a_flow(size))
@@ -98,7 +98,7 @@ async def bare(url: str, size: int) -> dict[str, float]:
 
 
 async def ours(url: str, size: int) -> dict[str, float]:
-    """The seconds of the same through the store."""
+    """Return the seconds of the same statements, through the store."""
     store = await PostgresqlStore.open(url)
     flow = a_flow(size)
     claims: list[Claim] = []

@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 
 def next_version(stdout: str, **_: object) -> dict[str, str]:
-    """The version after the installed one; the arguments are the result of the task `commits`.
+    """Return the version after the installed one; the arguments are the result of the task `commits`.
 
     A commit that adds something makes a minor version, others a patch.
     """

@@ -24,7 +24,7 @@ START_SECONDS = 180.0
 
 @pytest.fixture
 def project(tmp_path: Path, model_server: ModelServer) -> Path:
-    """A repository in a folder whose weft.toml names the server."""
+    """Return a repository in a folder whose weft.toml names the server."""
     (tmp_path / "weft.toml").write_text(settings_for(model_server))
     return a_repository(tmp_path)
 

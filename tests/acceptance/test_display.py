@@ -23,7 +23,7 @@ def db(tmp_path: Path) -> str:
 
 @pytest.fixture
 def unread() -> Iterator[int]:
-    """A pipe that nobody reads."""
+    """Yield the write end of a pipe that nobody reads."""
     reading, writing = os.pipe()
     os.close(reading)
     yield writing

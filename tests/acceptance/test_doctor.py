@@ -7,7 +7,7 @@ from tests.command_line import weft
 
 
 def checked(folder: Path, **variables: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The exit code, and what was found, by name."""
+    """Return the exit code, and the checks by name."""
     ran = weft("doctor", "--json", db=str(folder / "weft.db"), cwd=folder, **variables)
     return ran.code, {one["name"]: one for one in ran.json["checks"]}
 

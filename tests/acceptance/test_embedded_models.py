@@ -16,7 +16,7 @@ def db(tmp_path: Path) -> str:
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
-    """A cache folder with the small model in it, as a link."""
+    """Return a cache folder that has a link to the small model."""
     require("smollm2")
     folder = tmp_path / "cache"
     (folder / "models").mkdir(parents=True)

@@ -32,7 +32,7 @@ Tree = list[tuple[int, str, Status]]
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the examples in it, and the small model as its own."""
+    """Return a project with the examples, whose default model is the small one."""
     require("smollm2")
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def run(name: str, **inputs: Any) -> tuple[TaskResult, Tree]:
-    """The result of an example, and the tree of its steps."""
+    """Return the result of an example, and the tree of its steps."""
     async with await App.open() as app:
         result = await weft.arun(Path("examples", name), app=app, **inputs)
         return result, tree(await app.flow_of(result.notes["root_id"]))

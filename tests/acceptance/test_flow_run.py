@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "release.json"
 
 
 def command(name: str, code: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
-    """A task that runs a line of Python."""
+    """Return a task that runs a line of Python."""
     argv = [sys.executable, "-c", code]
     return {
         "name": name,

@@ -24,7 +24,7 @@ NO_KEYS: dict[str, Any] = dict.fromkeys(KEYS, "")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in, with models of its own."""
+    """Return a working folder with models of its own."""
     (tmp_path / "weft.toml").write_text(
         "[models]\n"
         'default = "fast"\n'

@@ -15,7 +15,7 @@ NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def examples(page: str) -> dict[str, str]:
-    """The files that a page shows, by the names in their first lines."""
+    """Return the files that a page shows, by the names in their first lines."""
     blocks = re.findall(r"```(?:python|xml)\n((?:# |<!-- )(\S+)(?: -->)?\n.*?)```", page, re.DOTALL)
     return {name: text for text, name in blocks}
 

@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> str:
 
 
 def gated(folder: Path, *, code: int = 0) -> dict[str, Any]:
-    """A task that says that it has begun, and ends when it may."""
+    """Return a task that creates the file `begun`, and ends when the file `go` exists."""
     program = (
         "import pathlib, sys, time\nfolder = pathlib.Path(sys.argv[1])\n(folder / 'begun').touch()\n"
         f"while not (folder / 'go').exists(): time.sleep(0.01)\nsys.exit({code})"

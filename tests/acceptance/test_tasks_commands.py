@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> str:
 
 
 def submit(db: str, *tasks: dict[str, Any]) -> dict[str, str]:
-    """The ids of the stored tasks by name."""
+    """Submit a flow, and return the ids of its tasks by name."""
     ran = weft("flow", "submit", "-", "--json", db=db, stdin=json.dumps(tasks))
     assert ran.code == 0, ran.err
     listed = weft("tasks", "list", "--flow", ran.json["root_id"], "--json", db=db).json["tasks"]

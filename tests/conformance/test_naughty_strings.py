@@ -23,7 +23,7 @@ def read(document: object) -> Flow:
 
 
 def through_json(fields: dict[str, Any]) -> dict[str, Any]:
-    """The task's fields after it was read, printed nested, and read and printed again."""
+    """Return the fields of a task that was read, printed nested, and read and printed again."""
     again = read(decode(nested_json(read({"name": "t", **fields}))))
     printed: dict[str, Any] = decode(msgspec.json.encode(task_object(again.root)))
     return printed

@@ -22,7 +22,7 @@ ROW = re.compile(r"^\| ([\w.-]+\.md:\d+) \| [^|]+ \| (?:`([\w-]+)`|loads) \|(.*)
 
 
 def examples(folder: Path) -> Iterator[tuple[str, str]]:
-    """The fenced XML of the documents, by file and line; not the schemas, one of which is never closed."""
+    """Yield the fenced XML of the documents, by file and line, without the schemas: one is never closed."""
     for path in sorted(folder.glob("*.md")):
         block: list[str] | None = None
         place = ""
@@ -40,7 +40,7 @@ def examples(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def document(text: str) -> str:
-    """The example; a part of a task inside one."""
+    """Return the example, with a task around it if it is part of one."""
     tag = re.match(r"\s*<(\w+)", text)
     assert tag is not None
     if tag[1] in ROOTS:
@@ -53,7 +53,7 @@ def document(text: str) -> str:
 
 
 def outcome(place: str, text: str) -> str:
-    """The code of the refusal; empty when it loads."""
+    """Return the code of the error, or an empty text if the example loads."""
     try:
         read_xml(Source(place, ""), document(text).encode())
     except InvalidProgram as refused:

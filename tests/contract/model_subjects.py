@@ -48,7 +48,7 @@ class Subject:
 
 
 def answer(payload: HandlerPayload) -> Any:
-    """What a model that is told says."""
+    """Return the response of a scripted model."""
     last = payload.messages[-1]
     if isinstance(last, ToolMessage):
         return f"the tool gave {last.content}"
@@ -119,7 +119,7 @@ def replaying(request: pytest.FixtureRequest) -> Subject:
 
 
 async def answer_on_the_wire(exchange: Exchange) -> None:
-    """The server's answer: the same as `answer`, from what it can see."""
+    """Send the same response as `answer`, from what the server sees."""
     body = exchange.request.body
     text = json.dumps(body, ensure_ascii=False)
     if len(text) > TOO_LONG_CHARACTERS:
@@ -137,7 +137,7 @@ async def answer_on_the_wire(exchange: Exchange) -> None:
 
 
 def _prompt(body: Any) -> str:
-    """The last text of a user in a request, whichever protocol it is of."""
+    """Return the last text of a user in a request, in any of the protocols."""
     message = (body.get("messages") or body.get("contents"))[-1]
     content = message.get("content", message.get("parts"))
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
@@ -183,5 +183,5 @@ SUBJECTS = {
 
 
 async def within_reason(work: Awaitable[ModelReply]) -> ModelReply:
-    """The answer; a test that would wait for ever fails instead."""
+    """Return the response; fail a test that would wait for ever."""
     return await asyncio.wait_for(work, 120)

@@ -79,14 +79,14 @@ def at(store: TaskStore, now: datetime) -> Iterator[None]:
 
 @pytest.fixture
 async def store(store_url: str) -> AsyncIterator[TaskStore]:
-    """An empty open store, at noon."""
+    """Yield an empty store whose clock says noon."""
     opened = await open_store(Settings(db=store_url), clock=ManualClock(NOON))
     yield opened
     await opened.close()
 
 
 def outlook_of(answer: ClaimResult | WeftError) -> ClaimResult:
-    """What was claimed; raises why nothing could be."""
+    """Return what was claimed, or raise the error that prevented it."""
     if isinstance(answer, WeftError):
         raise answer
     return answer

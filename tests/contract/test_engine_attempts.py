@@ -117,7 +117,7 @@ class SaysNothing(Exception):
 
 
 def without_message() -> WeftError:
-    """An error of ours, as a class that does not call our constructor would make it."""
+    """Return an error without a message, as a class that does not call our constructor has it."""
     error = WeftError("forgotten")
     del error.message
     return error

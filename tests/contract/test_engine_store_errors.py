@@ -21,7 +21,7 @@ from weft.tasks.record import Status
 
 @pytest.fixture
 def faulty(bench: Bench) -> FaultyStore:
-    """The bench's store; its engines meet the errors."""
+    """Replace the bench's store by one that raises errors."""
     store = FaultyStore(bench.store)
     bench.store = store.as_store
     return store

@@ -37,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A few files that differ in every way that counts."""
+    """Return a few files that differ in every way that counts."""
     folder = tmp_path / "root"
     (folder / "lib").mkdir(parents=True)
     (folder / "lib" / "prices.py").write_text('"""Prices."""\n\n\ndef rounded_price(amount):\n    return 1\n')

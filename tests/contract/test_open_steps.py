@@ -26,7 +26,7 @@ from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
 
 async def claimed_run(store: TaskStore, *documents: dict[str, Any]) -> tuple[Flow, dict[str, Claim]]:
-    """A flow of tasks with no executor, and the claims of all that could start."""
+    """Submit a flow of tasks without an executor, and claim all that can start."""
     app = RunsBench(store).app()
     flow = await app.submit(list(documents))
     await store.add_worker("w", lease_seconds=3600)

@@ -41,7 +41,6 @@ from weft.tasks.states import Completed
 
 @pytest.fixture
 def url(postgresql: str) -> str:
-    """An empty schema of a real server."""
     return fresh_schema(postgresql)
 
 
@@ -54,7 +53,7 @@ async def store(url: str) -> AsyncIterator[PostgresqlStore]:
 
 @pytest.fixture
 async def admin(url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection beside the store's own."""
+    """Yield a connection that is not one of the store's."""
     connection = await asyncpg.connect(url)
     yield connection
     await connection.close()
@@ -389,7 +388,7 @@ async def test_a_writer_that_waits_too_long_says_the_store_is_busy(
 
 
 def rows_read(plan: dict[str, Any]) -> int:
-    """The most rows that any part of a plan has handled."""
+    """Return the most rows that any part of a plan has handled."""
     own = int(plan["Actual Rows"] * plan["Actual Loops"] + plan.get("Rows Removed by Filter", 0))
     return max([own, *map(rows_read, plan.get("Plans", []))])
 

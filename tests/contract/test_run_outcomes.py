@@ -44,7 +44,7 @@ class Endless(InMemoryEffects):
 
 
 async def first_step(app: App, root_id: TaskId) -> TaskId:
-    """The step that is under way, once it is stored."""
+    """Wait until the first step of the run is stored, and return its id."""
     async for event in app.watch(root_id):
         if event.task_id != root_id:
             return event.task_id
@@ -111,7 +111,7 @@ async def test_a_script_that_failed_is_not_taken_for_a_step_that_was_cancelled(r
 
 
 async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """The error of a run that failed and goes on with other inputs, which nobody should do."""
+    """Return the error of a failed run that is resumed with other inputs, which nobody should do."""
     outcome = await runs.run(text, **before)
     assert outcome.status is Status.FAILED
     await runs.app().update(outcome.root_id, {"inputs": after})

@@ -213,7 +213,7 @@ async def test_a_copy_of_a_run_that_was_never_run_can_be_deleted(runs: RunsBench
 
 @pytest.fixture
 async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
-    """Runs on another, empty store."""
+    """Yield runs on another, empty store."""
     store = await open_store(Settings(db=str(tmp_path / "elsewhere.db")), must_exist=False)
     yield RunsBench(store, answer)
     await store.close()
@@ -285,7 +285,7 @@ async def test_an_export_without_digests_that_are_known_is_read_and_nothing_of_i
 
 
 def _document(flow: Flow) -> Any:
-    """The export of a flow, with other ids for its tasks, as if it came from another store."""
+    """Export a flow with other ids for its tasks, as if it came from another store."""
     text = nested_json(Flow(in_folder(task, None) for task in flow)).decode()
     for task in flow:
         text = text.replace(task.id, new_task_id())

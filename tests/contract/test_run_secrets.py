@@ -39,7 +39,7 @@ def app(runs: RunsBench) -> App:
 
 
 async def begun(app: App) -> Task:
-    """A run that rests for a person."""
+    """Start a run, and return it when it waits for a person."""
     root_id = await app.begin_program(stored_program(PROGRAM), {"token": {KEY: "MY_TOKEN"}}, name="run")
     await app.wait(root_id)
     return await app.get(root_id)

@@ -29,7 +29,7 @@ def scheduler(store: TaskStore, clock: ManualClock) -> Scheduler:
 
 
 async def runs_of(store: TaskStore, scheduler: Scheduler) -> list[datetime]:
-    """The due times that the scheduler fires now; their flows are then taken to have ended."""
+    """Return the due times that the scheduler fires now, and stop their flows."""
     fired = []
     for firing in await scheduler.fire_due():
         if firing.run is not None and firing.due_at is not None:

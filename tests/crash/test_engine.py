@@ -23,7 +23,7 @@ POINTS = ["store.began", "store.applied", "store.committed"]
 
 
 def a_document() -> list[dict[str, Any]]:
-    """A flow of 30 tasks in layers of three, each waiting for two of the layer before."""
+    """Return a flow of 30 tasks in layers of three, each dependent on two of the layer before."""
     tasks: list[dict[str, Any]] = []
     for number in range(30):
         layer, place = divmod(number, 3)

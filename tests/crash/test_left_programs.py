@@ -32,7 +32,7 @@ while True:
 
 
 def a_family(folder: Path, how: str = "stays") -> str:
-    """A flow of one task, which runs the family."""
+    """Return a flow of one task, which runs the family."""
     argv = [sys.executable, "-c", FAMILY, str(folder), how]
     return json.dumps([{"name": "family", "schemas": {"method": "command"}, "inputs": {"argv": argv}}])
 
@@ -43,7 +43,7 @@ def pids_in(folder: Path) -> list[int]:
 
 
 def helpers_of(process: Process) -> list[int]:
-    """What the process has started besides the program."""
+    """Return the processes that it has started besides the program."""
     found = []
     for child in psutil.Process(process.pid).children():
         with suppress(psutil.NoSuchProcess):  # it has ended meanwhile

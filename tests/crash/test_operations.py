@@ -21,7 +21,7 @@ SIZE = 1000
 
 
 def a_large_flow() -> Flow:
-    """A completed tree of 1,000 tasks, three levels deep, where each task depends on the one before."""
+    """Return a completed tree of 1,000 tasks on three levels, each dependent on the one before."""
     tasks: list[dict[str, Any]] = [
         {"name": f"t{number}", "parent_id": f"t{number // 32}", "dependencies": [f"t{number - 1}"]}
         for number in range(1, SIZE)
@@ -39,7 +39,7 @@ async def stored_flow(url: str) -> Flow:
 
 
 async def other_flows(url: str, source: Flow) -> list[Flow]:
-    """The flows in the store besides the source."""
+    """Return the flows in the store besides the source."""
     store = await open_store(Settings(db=url))
     try:
         roots = await store.list(TaskFilter(only_roots=True), owner=EVERYONE)

@@ -80,7 +80,7 @@ def _has_seen(server: ModelServer, count: int) -> bool:
 
 
 def asked(server: ModelServer) -> Counter[str]:
-    """The prompts, but those of the session that spawns: what of it is stored are turns."""
+    """Count the prompts, without those of the session that spawns: it is stored as turns."""
     prompts = (request.body["messages"] for request in server.requests)
     return Counter(messages[-1]["content"] for messages in prompts if not _is_leading(messages))
 
@@ -94,7 +94,7 @@ def run(project: Path, *arguments: str, **more: Any) -> Ran:
 
 
 async def stored_prompts(project: Path, root_id: str) -> Counter[str]:
-    """What the stored answers and failures answer: none of it is asked for again."""
+    """Count the prompts whose responses or failures are stored: none of them may be sent again."""
     async with await App.open(project / "weft.db") as app:
         flow = await app.flow_of(TaskId(root_id))
     prompts = ((task.params or {})["prompt"].get("prompt") for task in flow if _is_answered(task))

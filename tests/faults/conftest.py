@@ -16,13 +16,13 @@ from weft.store.protocol import TaskStore
 
 @pytest.fixture
 def direct_url(postgresql: str) -> str:
-    """An empty schema of a real server, reached without a proxy."""
+    """Return the URL of an empty schema of a real server, without a proxy."""
     return fresh_schema(postgresql)
 
 
 @pytest.fixture
 def proxy(direct_url: str) -> Iterator[Proxy]:
-    """A proxy to that schema."""
+    """Run a proxy to that schema."""
     with proxy_to(direct_url) as running:
         yield running
 
@@ -34,7 +34,7 @@ IMPATIENT = Timeouts(
 
 @pytest.fixture
 async def impatient(proxy: Proxy) -> AsyncIterator[TaskStore]:
-    """An empty store behind the proxy whose timeouts are short, for servers that say nothing."""
+    """Yield an empty store behind the proxy, with short timeouts, for servers that do not respond."""
     opened = await PostgresqlStore.open(proxy.url, timeouts=IMPATIENT)
     yield opened
     await opened.close()
@@ -42,7 +42,7 @@ async def impatient(proxy: Proxy) -> AsyncIterator[TaskStore]:
 
 @pytest.fixture
 async def admin(direct_url: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection that no fault touches."""
+    """Yield a connection that no fault affects."""
     connection = await asyncpg.connect(direct_url)
     yield connection
     await connection.close()
@@ -50,6 +50,6 @@ async def admin(direct_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 @pytest.fixture(scope="session")
 def killable_server() -> Iterator[KillablePostgresql]:
-    """A server that tests may kill, and start again."""
+    """Run a server that tests may kill and start again."""
     with running_server() as server:
         yield server

@@ -58,7 +58,7 @@ class KillablePostgresql:
             self.kill()
 
     def _processes(self) -> list[psutil.Process]:
-        """The server's first process, then those it has started."""
+        """Return the server's first process, then those that it has started."""
         pid = int((self._data / "postmaster.pid").read_text().split("\n", 1)[0])
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]
@@ -90,7 +90,7 @@ def _is_gone(process: psutil.Process) -> bool:
 
 @contextmanager
 def killable_postgresql() -> Iterator[KillablePostgresql]:
-    """A running server with no data; it is killed when the block is left."""
+    """Run a server without data, and kill it at the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="weft-killable-"))
     try:
         server = KillablePostgresql(folder, *_binaries_for(folder))

@@ -34,16 +34,16 @@ IGNORE_SIGTERM = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 def a_traced_task(
     name: str, file: Path, *, seconds: float = 0.0, is_stubborn: bool = False, **fields: Any
 ) -> dict[str, Any]:
-    """A task whose command writes a line at once, and further lines as long as it lives.
+    """Return a task whose command writes a line at once, and further lines while it runs.
 
-    A stubborn one takes no notice of SIGTERM.
+    A stubborn one ignores SIGTERM.
     """
     argv = [sys.executable, "-c", IGNORE_SIGTERM * is_stubborn + TRACE, name, str(seconds), str(file)]
     return {"name": name, "schemas": {"method": "command"}, "inputs": {"argv": argv}, **fields}
 
 
 def traces(file: Path) -> list[tuple[str, int]]:
-    """The lines that traced tasks have written: a task's name, and the process that performed it."""
+    """Read the lines that traced tasks have written: the task's name, and the process that performed it."""
     lines = file.read_text().splitlines() if file.exists() else []
     pairs = [line.rsplit(" ", 1) for line in lines]
     return [(name, int(pid)) for name, pid in pairs]

@@ -123,7 +123,7 @@ class Proxy:
         return len(self._open)
 
     def url_of(self, url: str) -> str:
-        """A URL of the same server, such as one of another schema, by way of this proxy."""
+        """Return a URL of the same server, such as one of another schema, that leads through this proxy."""
         parts = urlsplit(url)
         user, _, _ = parts.netloc.rpartition("@")
         query = urlencode(
@@ -348,7 +348,7 @@ class Connection:
             await writer.drain()
 
     async def _from_client(self, data: bytes, messages: Messages) -> bytes:
-        """What is passed on to the server."""
+        """Return what is passed to the server."""
         passed = bytearray()
         for message in messages.feed(data):
             if message.asks_for_encryption:
@@ -362,7 +362,7 @@ class Connection:
         return bytes(passed)
 
     async def _from_server(self, data: bytes, messages: Messages) -> bytes:
-        """What is passed on to the client."""
+        """Return what is passed to the client."""
         passed = bytearray()
         for message in messages.feed(data):
             if message.is_committed and (loss := self._proxy.loses_reply(bytes(self._sent))):
@@ -415,7 +415,7 @@ def _target_of(url: str) -> Target:
 
 @contextmanager
 def proxy_to(server_url: str) -> Iterator[Proxy]:
-    """A proxy to the server of a URL that runs as long as the block."""
+    """Run a proxy to the server of a URL while the block runs."""
     proxy = Proxy(server_url)
     thread = threading.Thread(target=proxy.run, name="proxy")
     thread.start()

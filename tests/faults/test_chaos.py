@@ -94,13 +94,13 @@ class Finished:
                     self.seen.setdefault(prompt, time.monotonic())
 
     def repeated(self, server: ModelServer) -> list[str]:
-        """What was asked for after its response had been stored."""
+        """Return the prompts that were sent again after their responses had been stored."""
         asked = [(prompt_of(request.body), request.at) for request in server.requests]
         return [prompt for prompt, at in asked if at > self.seen.get(prompt, at)]
 
 
 async def problems_of(app: App, root_ids: list[TaskId]) -> list[str]:
-    """What a person would complain about in flows and runs that should be over."""
+    """Return what is wrong with flows and runs that should have ended."""
     problems: list[str] = []
     for root_id in root_ids:
         flow = await app.flow_of(root_id)

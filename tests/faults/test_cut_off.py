@@ -29,7 +29,7 @@ EXIT_SECONDS = 12.0
 
 @pytest.fixture
 async def other(direct_url: str) -> AsyncIterator[TaskStore]:
-    """The same store as another process sees it."""
+    """Yield the same store as another process sees it."""
     opened = await open_store(Settings(db=direct_url))
     yield opened
     await asyncio.wait_for(opened.close(), 60)

@@ -57,7 +57,6 @@ class Interrupted(InMemoryEffects):
 
 @pytest.fixture
 async def store(proxy: Proxy) -> AsyncIterator[TaskStore]:
-    """An empty store behind the proxy."""
     opened = await open_store(Settings(db=f"{proxy.url}&application_name=lost"))
     yield opened
     await opened.close()
@@ -189,7 +188,7 @@ async def test_a_flow_that_is_over_is_told_although_the_connection_is_lost_at_it
 
 @pytest.fixture
 async def killed_store(killable_server: KillablePostgresql) -> AsyncIterator[TaskStore]:
-    """An empty store in a server that the test may kill."""
+    """Yield an empty store in a server that the test may kill."""
     url = await asyncio.to_thread(fresh_schema, killable_server.url)
     opened = await open_store(Settings(db=url))
     yield opened

@@ -39,7 +39,6 @@ PROMPTS = ["m1", "m2", "m3", "one", "x", "y"]
 
 @pytest.fixture
 async def store(proxy: Proxy) -> AsyncIterator[TaskStore]:
-    """An empty store behind the proxy."""
     opened = await open_store(Settings(db=proxy.url))
     yield opened
     await opened.close()
@@ -128,7 +127,7 @@ async def test_a_flow_performs_every_task_once_whichever_commit_loses_its_reply(
 
 
 async def endings(store: TaskStore, root_id: TaskId) -> list[str]:
-    """The names of the tasks of a flow, one for each time that an attempt completed one."""
+    """Return the name of a task for each time that an attempt completed it."""
     names = {one.id: one.name for one in await store.flow_of(root_id, owner=EVERYONE)}
     events = await store.events(EventFilter(tree=root_id), owner=EVERYONE)
     return sorted(names[event.task_id] for event in events if event.type.value == "task.completed")

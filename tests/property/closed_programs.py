@@ -20,11 +20,9 @@ class Scope:
         self.functions = functions
 
     def with_values(self, *names: str) -> "Scope":
-        """The scope with further values."""
         return Scope(self.values | set(names), self.functions)
 
     def with_function(self, name: str, arity: int) -> "Scope":
-        """The scope with a further function."""
         return Scope(self.values, {**self.functions, name: arity})
 
 
@@ -46,17 +44,15 @@ class Writer:
         return self._draw(st.integers(0, most))
 
     def value_name(self, scope: Scope) -> str:
-        """A name to read; a constant when there is none."""
+        """Return a name to read, or a constant."""
         known = sorted(scope.values)
         return self.one_of(list(VALUES)) if self.slips() else self.one_of([*known, "1"])
 
     def text(self, scope: Scope) -> str:
-        """A text with placeholders."""
         names = [self.value_name(scope) for _ in range(self.count(2))]
         return '"' + " ".join(["x", *(f"{{{{{name}}}}}" for name in names)]) + '"'
 
     def call(self, scope: Scope, depth: int) -> str:
-        """A call of a function or template."""
         if not scope.functions and not self.slips():
             return "(list 1)"
         known = list(FUNCTIONS) if self.slips() else sorted(scope.functions)
@@ -76,7 +72,7 @@ class Writer:
         return (self.checked if kind in CHECKED else self.plain)(kind, scope, depth - 1)
 
     def plain(self, kind: str, scope: Scope, depth: int) -> str:
-        """An expression that is no task."""
+        """Return an expression that is not a task."""
         name, inner = self.one_of(list(VALUES)), self.expression(scope, depth)
         bound = scope.with_values(name)
         match kind:
@@ -108,7 +104,7 @@ class Writer:
                 return f"({kind} {inner} {self.expression(scope, depth)})"
 
     def checked(self, kind: str, scope: Scope, depth: int) -> str:
-        """An expression whose mistakes are seen in its constants."""
+        """Return an expression whose mistakes show in its constants."""
         name, inner = self.one_of(list(VALUES)), self.expression(scope, depth)
         bound = scope.with_values(name)
         match kind:
@@ -123,17 +119,15 @@ class Writer:
                 return f"(review {self.json(inner)} {self.settings()})"
 
     def json(self, right: str) -> str:
-        """A value that leaves the program; a slip is a function."""
+        """Return a value that leaves the program, or by mistake a function."""
         return self.one_of(["car", "(lambda (x) x)"]) if self.slips() else right
 
     def settings(self) -> str:
-        """A setting of a call of a task."""
         if self.slips():
             return self.one_of([':files "a.py"', ":model 3", ":history 3", ':context (dict :inherit "ful")'])
         return self.one_of([':files (list "a.py")', ':model "m"', ':context (dict :inherit "none")', ""])
 
     def task(self, scope: Scope, depth: int) -> str:
-        """A task."""
         name, value = self.one_of(list(VALUES)), self.expression(scope, depth)
         inside = scope.with_values(name)
         match self.one_of(
@@ -180,7 +174,6 @@ CHECKED = ["apply", "condition", "settings"]
 
 @st.composite
 def closed_programs(draw: st.DrawFn, *, mistakes: int = 2, depth: int = 3) -> str:
-    """The text of a program."""
     writer = Writer(draw, mistakes)
     scope = Scope(frozenset(), dict.fromkeys(TASKS, 1))
     forms: list[str] = []

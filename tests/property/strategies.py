@@ -32,7 +32,7 @@ def optional(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @st.composite
 def status_fields(draw: st.DrawFn, status: Status) -> dict[str, Any]:
-    """The fields that must agree with a status."""
+    """Draw the fields that must agree with a status."""
     progress = {Status.PENDING: st.just(0.0), Status.COMPLETED: st.just(1.0)}
     is_broken = status in {Status.FAILED, Status.CANCELLED}
     started = {Status.PENDING: st.none(), Status.IN_PROGRESS: times}
@@ -93,7 +93,7 @@ _ANY_STATUS = st.sampled_from(Status)
 
 @st.composite
 def flows(draw: st.DrawFn, *, statuses: st.SearchStrategy[Status] = _ANY_STATUS, max_size: int = 10) -> Flow:
-    """A random tree with random acyclic dependencies; statuses are drawn for each task."""
+    """Draw a tree with acyclic dependencies, and a status for each task."""
     size = draw(st.integers(1, max_size))
     new_id = numbered_ids()
     ids = [new_id() for _ in range(size)]

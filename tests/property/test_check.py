@@ -44,7 +44,7 @@ CERTAIN = (
 
 
 def evaluate(program: Program, bindings: dict[str, Any]) -> Any:
-    """The value of a program whose models say that all is well, or the error."""
+    """Return the value of a program whose model requests all succeed, or its error."""
     effects = InMemoryEffects(lambda call: {"success": True}, scripts=lambda run: "", tools={})
     evaluator = Evaluator(effects, limits=EvaluationLimits(steps=20_000, calls=500))
     try:

@@ -109,7 +109,7 @@ SHAPES: dict[str, list[tuple[str, str]]] = {
 
 @st.composite
 def conditions(draw: st.DrawFn, kind: str = "bool", levels: int = 4) -> Pair:
-    """A condition that has mostly the right kinds in the right places, so that it mostly has a value."""
+    """Draw a condition that mostly has the right types in the right places, so that it mostly has a value."""
     if draw(st.integers(0, 20)) == 0:
         kind = "any"
     choice = draw(st.integers(0, 9))

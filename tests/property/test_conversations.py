@@ -45,7 +45,7 @@ class Numbered(InMemoryEffects):
 
 
 def program_of(talk: Talk, names: list[str]) -> Node:
-    """The talk as a program; `names` gets what its tasks say, in the order of the text."""
+    """Return the talk as a program, and add to `names` what its tasks say, in the order of the text."""
     if isinstance(talk, int):
         names.append(f"{len(names)}-{talk}")
         return b.call("say", names[-1])
@@ -55,7 +55,7 @@ def program_of(talk: Talk, names: list[str]) -> Node:
 
 
 def told(talk: Talk, names: list[str], before: list[str], seen: dict[str, list[str]]) -> list[str]:
-    """What the talk adds; `seen` gets what each of its tasks sees."""
+    """Return what the talk adds, and store in `seen` what each of its tasks sees."""
     if isinstance(talk, int):
         name = names.pop(0)
         seen[name] = before

@@ -51,7 +51,7 @@ class World:
         self._new_id = numbered_ids("b")
 
     def fire(self, now: datetime) -> list[datetime]:
-        """The due times that one round makes runs for."""
+        """Return the due times for which one round makes runs."""
         fired: list[datetime] = []
         firing = self._fire(now)
         while firing.due_at is not None:
@@ -108,7 +108,7 @@ class Model:
 
 
 def every_due_time(case: Case) -> Iterator[datetime]:
-    """The due times of a definition from its creation on, one after the other."""
+    """Yield the due times of a definition since its creation, in order."""
     task = read_flow([case.definition], new_id=numbered_ids(), now=case.created_at).root
     schedule = schedule_of(task)
     assert schedule is not None
@@ -177,7 +177,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def moved(now: datetime, step: Step, due_times: tuple[datetime, ...]) -> datetime:
-    """What the clock says after the step."""
+    """Return the time after the step."""
     following = bisect_right(due_times, now) + step.due_times - 1
     if step.due_times and following < len(due_times):
         now = due_times[following]

@@ -93,7 +93,7 @@ def no_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
 
 
 def make_repository(root: Path, *, ignore_case: bool) -> None:
-    """What `git init` makes, without its samples and without starting it."""
+    """Create what `git init` creates, without its samples and without a process."""
     for folder in ("objects", "refs", "info"):
         (root / ".git" / folder).mkdir(parents=True)
     (root / ".git/HEAD").write_text("ref: refs/heads/main\n")

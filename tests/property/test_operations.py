@@ -36,7 +36,7 @@ def any_task(flow: Flow, data: st.DataObject) -> TaskId:
 
 
 def check_derived(source: Flow, top: TaskId, operation: Operation[Flow]) -> dict[TaskId, Task]:
-    """What holds of every derived flow; the result maps each source's id to what was made from it."""
+    """Check what holds of every derived flow, and map each source's id to the task derived from it."""
     before = list(source)
     decision = operation.decide(found_in(source))
     derived = decision.value
@@ -56,7 +56,7 @@ def check_derived(source: Flow, top: TaskId, operation: Operation[Flow]) -> dict
 
 
 def _sources(source: Flow, derived: Flow) -> list[TaskId]:
-    """The ids of the tasks that were derived, in the order of the derived ones: their names are unique."""
+    """Return the ids of the source tasks, in the order of the derived ones: their names are unique."""
     by_name = {task.name: task.id for task in source}
     return [by_name[task.name] for task in derived]
 

@@ -67,7 +67,7 @@ values: Nodes = (
 
 
 def fields(draw: st.DrawFn, depth: int) -> dict[str, Any]:
-    """What every task can say, with tasks inside."""
+    """Draw the fields that every task can have, with tasks inside."""
     inputs = draw(st.lists(names, max_size=2, unique=True))
     return {
         "instructions": draw(texts),
@@ -85,7 +85,7 @@ def fields(draw: st.DrawFn, depth: int) -> dict[str, Any]:
 
 @st.composite
 def nodes(draw: st.DrawFn, depth: int) -> Node:
-    """A task of any kind, with others inside."""
+    """Draw a task of any kind, with others inside."""
     if depth == 0:
         return Atomic(instructions=draw(texts), output_format=draw(formats))
     inner = nodes(depth - 1)
@@ -104,7 +104,7 @@ def nodes(draw: st.DrawFn, depth: int) -> Node:
 
 
 def parts(kind: type[Node], inner: Nodes) -> dict[str, st.SearchStrategy[Any]]:
-    """The fields that a kind of task has by itself."""
+    """Return strategies for the fields that only this kind of task has."""
     scripts = texts.map(lambda text: Script(argv=(text,)))
     found: dict[type[Node], dict[str, st.SearchStrategy[Any]]] = {
         Script: {"argv": st.lists(texts, max_size=2).map(tuple)},
@@ -164,7 +164,7 @@ def test_tasks_give_a_value_or_an_error_of_weft(program: Program, said: list[Any
 
 
 def outcome(program: Program, said: list[Any]) -> tuple[str, list[Any]]:
-    """What the program gives or how it fails, and what it asked for; answers follow the key of the step."""
+    """Return the value or the error, and the requests; a response depends on the key of its step."""
 
     class ByKey(InMemoryEffects):
         async def call_model(self, step: Any, call: Any, account: Any = None) -> TaskResult:

@@ -59,7 +59,7 @@ LIMITS = st.builds(
 
 
 async def simulated(plans: list[Planned], settings: ProviderSettings) -> list[Ran]:
-    """What was let through, in order of time."""
+    """Return the requests that were admitted, in order of time."""
     loop = asyncio.get_running_loop()
     limits = ProviderLimits("p", settings, Timing(now=loop.time))
     ran: list[Ran] = []

@@ -35,7 +35,7 @@ HEADS = (
 
 @st.composite
 def bodies(draw: st.DrawFn, depth: int = 0) -> str:
-    """Some statements with the indentation of their depth."""
+    """Draw some statements, with the indentation of their depth."""
     found: list[str] = []
     for number in range(draw(st.integers(1, 4))):
         if depth < 3 and draw(st.booleans()):

@@ -45,7 +45,7 @@ class Life:
             await asyncio.sleep(moment)
 
     def text(self, name: str) -> str:
-        """What nobody says a second time."""
+        """Return a text that never occurs twice."""
         return f"{name} in {self.number}: {self.chance.randrange(10**6)}"
 
 
@@ -98,7 +98,7 @@ class SlowStore(MortalStore):
 
 
 def paid_keys(steps: list[StoredStep]) -> set[str]:
-    """The keys of calls whose answers are stored."""
+    """Return the keys of calls whose responses are stored."""
     return {
         step.key
         for step in steps
@@ -107,7 +107,7 @@ def paid_keys(steps: list[StoredStep]) -> set[str]:
 
 
 def told_prompts(steps: list[StoredStep]) -> list[str]:
-    """What the parts of the program came to, as the model was told after each of them."""
+    """Return the prompts that follow each part of the program and contain its value."""
     prompts = [(step.task.params or {}).get("prompt", {}).get("prompt", "") for step in steps]
     return sorted(prompt for prompt in prompts if prompt.startswith("then"))
 

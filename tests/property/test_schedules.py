@@ -104,7 +104,7 @@ def minutes(first: datetime, last: datetime) -> Iterator[datetime]:
 
 
 def debian(cron: Cron, zone: str, first: datetime, last: datetime) -> Iterator[datetime]:
-    """The moments at which Debian's cron, woken every minute, would start the job."""
+    """Yield the times at which Debian's cron, which wakes every minute, would start the job."""
     is_fixed = not cron[0].text.startswith("*") and not cron[1].text.startswith("*")
     place = ZoneInfo(zone)
     # Debian keeps a virtual time that waits while clocks go back, and catches up when they jump.
@@ -121,7 +121,7 @@ def debian(cron: Cron, zone: str, first: datetime, last: datetime) -> Iterator[d
 def asked(
     step: Callable[[datetime], datetime | None], start: datetime, *, last: datetime
 ) -> Iterator[datetime]:
-    """The times one gets by asking for the next one again and again, up to `last`."""
+    """Yield times by asking for the next one again and again, up to `last`."""
     due = step(start)
     while due is not None and (start < due <= last or start > due >= last):
         yield due

@@ -29,7 +29,7 @@ class Drawn(Struct):
     failing: set[str]
 
     def expected(self) -> tuple[dict[str, JsonObject], set[str], set[str]]:
-        """The results, what fails and what waits, by evaluating the steps as they were drawn."""
+        """Evaluate the steps as they were drawn: the results, what fails and what waits."""
         results: dict[str, JsonObject] = {}
         failed: set[str] = set()
         for step in self.steps:
@@ -48,7 +48,7 @@ class Drawn(Struct):
 
 
 def give(task_name: str, inputs: JsonObject) -> JsonObject:
-    """What a task gives, as it is stored."""
+    """Return the result of a task, as it is stored."""
     pair = [inputs["a"], inputs["b"]]
     return (
         {"total": sum(pair), "pair": {"both": pair}} if task_name == "add" else {"value": pair[0] - pair[1]}

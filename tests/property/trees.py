@@ -144,7 +144,7 @@ def trees(draw: st.DrawFn, depth: int = 3) -> Node:
 
 @st.composite
 def bodies(draw: st.DrawFn, depth: int) -> Node:
-    """What stands in a body: definitions as well, and several of them."""
+    """Draw a body: one expression or definition, or several."""
     one = trees(depth) | definitions(depth)
     node: Node = draw(one | st.builds(Begin, items=tuples(one)))
     return node
@@ -255,7 +255,7 @@ file_paths = tuples(filled_texts).flatmap(
 
 
 def task_fields(depth: int) -> dict[str, Nodes]:
-    """A strategy for every field that all kinds of task have."""
+    """Return a strategy for every field that all kinds of task have."""
     counts = st.integers(1, 10**6)
     return {
         "subtype": optional(texts),
@@ -317,7 +317,7 @@ programs = st.builds(Program, forms=tuples(bodies(2)))
 
 
 def exactly(tree: Any) -> Any:
-    """A tree as plain values that tell apart what `==` does not: 1, 1.0 and true, symbols and strings."""
+    """Convert a tree to plain values that differ where `==` does not: 1, 1.0, true; symbols, strings."""
     if isinstance(tree, Struct):
         fields = {name: exactly(getattr(tree, name)) for name in tree.__struct_fields__ if name != "span"}
         return type(tree).__name__, fields

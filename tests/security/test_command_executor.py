@@ -57,7 +57,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def pids_from(fifo: Path, count: int) -> list[int]:
-    """The process ids that processes write into a fifo when they are ready; waits for them."""
+    """Wait for the process ids that processes write to a fifo when they are ready."""
 
     def read() -> list[int]:
         with fifo.open() as lines:

@@ -21,7 +21,7 @@ PROGRAMS = (
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git says; as the stranger, who has his own settings."""
+    """Run git as a stranger, without the settings of the user."""
     environment = {
         **os.environ, "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b",
@@ -35,7 +35,7 @@ def git(root: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A partial clone with objects missing; whatever is started leaves a file `sprung` behind."""
+    """Return a partial clone with objects missing; a process that it starts creates a file `sprung`."""
     origin, clone = tmp_path / "origin", tmp_path / "clone"
     origin.mkdir()
     git(origin, "init", "-q")
@@ -139,7 +139,7 @@ def test_programs_of_the_repository_are_off_and_those_of_the_user_stay(
 
 @pytest.fixture
 def with_submodule(tmp_path: Path) -> Path:
-    """A repository whose submodule has settings of its own, and a changed file that they apply to."""
+    """Return a repository whose submodule has its own settings, and a changed file that they apply to."""
     inner, outer, trap = tmp_path / "inner", tmp_path / "outer", tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{tmp_path}/sprung'\ncat\n")
     trap.chmod(0o755)

@@ -28,7 +28,7 @@ DEADLINE_SECONDS = 20
 
 
 async def to_loopback(host: str, port: int) -> Sequence[str]:
-    """A resolver to which every name is this machine."""
+    """Resolve every name to this machine."""
     return ["127.0.0.1"]
 
 
@@ -635,7 +635,7 @@ async def test_cancelling_lets_go_of_the_connection() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for the name right.test, and its key, in one file."""
+    """Create a certificate for the name right.test, and its key, in one file."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [
@@ -651,7 +651,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def server_tls(certificate: Path, names: list[str | None]) -> ssl.SSLContext:
-    """The server's side, which notes the names that clients ask for."""
+    """Return the server's context, which records the names that clients ask for."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     context.sni_callback = lambda socket, name, context: names.append(name)

@@ -52,12 +52,12 @@ TOO_LONG = "protocol_error: it sent a message of more than"
 
 
 def odd_server(call: str = "pass", tools: str = LIST) -> dict[str, Any]:
-    """A server that says hello properly, and then does something else."""
+    """Return the entry of a server that starts correctly, and then does something else."""
     return script(HELLO.replace("TOOLS", tools).replace("CALL", call))
 
 
 def programs_of(text: str) -> list[int]:
-    """The processes whose command line has the text."""
+    """Return the processes whose command line contains the text."""
     return [
         process.info["pid"]
         for process in psutil.process_iter(["pid", "cmdline"])

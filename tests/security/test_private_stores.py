@@ -27,13 +27,13 @@ def _usual_umask() -> Iterator[None]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A folder that everybody may enter."""
+    """Return a folder that everybody may enter."""
     tmp_path.chmod(0o755)
     return tmp_path
 
 
 def old_store(file: Path) -> None:
-    """A store as earlier versions made it."""
+    """Create a store as earlier versions did."""
     assert weft("flow", "submit", "-", db=str(file), stdin='{"name": "x"}').code == 0
     file.chmod(0o644)
     file.parent.chmod(0o755)

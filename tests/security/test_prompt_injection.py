@@ -136,7 +136,7 @@ class World:
         return known[name]
 
     async def run(self, program: str, **bindings: Any) -> Any:
-        """The value of a program that is evaluated in the project."""
+        """Evaluate a program in the project."""
         effects = LocalEffects(
             models=StaticModels(self.model),
             tools=self.tools,

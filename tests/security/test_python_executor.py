@@ -62,7 +62,7 @@ class Box:
 
 @pytest.fixture(autouse=True)
 def _modules(tmp_path: Path) -> Iterator[None]:
-    """A package in the project's folder."""
+    """Create a package in the project's folder."""
     package = tmp_path / "jobs_for_tests"
     package.mkdir()
     (package / "__init__.py").write_text(JOBS)

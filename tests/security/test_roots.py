@@ -58,7 +58,7 @@ TARGETS = ["outside/secret", "secret", "etc/passwd", "/etc/passwd", "proc/self/e
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A root with links of every kind, and a secret beside it."""
+    """Yield a root with links of every kind, and a secret beside it."""
     with tempfile.TemporaryDirectory() as made:
         base = Path(made).resolve()
         (base / "outside").mkdir()
@@ -109,7 +109,7 @@ def payloads(root: Path) -> Iterator[str]:
 
 
 def acts_on(roots: Roots) -> list[Callable[[str], str]]:
-    """What can be done with a path, as text."""
+    """Return functions that read, list and write a path."""
     return [
         lambda path: roots.read(path).text,
         lambda path: str(roots.list(path)),
@@ -181,7 +181,7 @@ def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_out(tmp_pa
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a store outside of `.weft`, and functions that tasks may call."""
+    """Return a project with a store outside of `.weft`, and functions that tasks may call."""
     (tmp_path / "weft.toml").write_text(
         '[executors.python]\nmodules = ["jobs", "shop"]\npath = ["src"]\n[tools]\nmodules = ["mytools"]\n'
     )
@@ -194,7 +194,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def write(project: Path, path: str) -> str:
-    """What `system:write_file` says when a program calls it: nothing when it wrote."""
+    """Return the error of `system:write_file` when a program calls it; empty if the file was written."""
     program = f'(begin (system:write_file :path "{path}" :content "import os") 1)'
     return weft("eval", program, db=str(project / "data.db"), cwd=project).err
 
@@ -280,7 +280,7 @@ def test_own_modules_are_written_when_the_settings_say_so(project: Path) -> None
 
 
 def _try_to_write(database: Path) -> str:
-    """What another process is told that writes to a database."""
+    """Write to a database from another process, and return the error that it prints."""
     program = (
         "import sqlite3, sys\n"
         "other = sqlite3.connect(sys.argv[1], timeout=0.05, isolation_level=None)\n"

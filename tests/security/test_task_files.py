@@ -26,7 +26,7 @@ MANY = 20_000
 
 
 def many_payloads(root: Path) -> list[str]:
-    """The paths of `test_roots`, and random ones of their parts, some with characters that are special."""
+    """Return the paths of `test_roots`, and random ones of their parts, some with special characters."""
     rng = random.Random(11)
     parts = [
         *UP,
@@ -55,7 +55,7 @@ def many_payloads(root: Path) -> list[str]:
 
 @pytest.fixture
 def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The root with something to read in it, as the working folder."""
+    """Return the root, with a file to read, as the working folder."""
     (folder / "sub" / "plain.txt").write_text("plain")
     monkeypatch.chdir(folder)
     return folder

@@ -38,7 +38,7 @@ def refused(content: bytes) -> tuple[LanguageProblem, ...]:
 
 
 def cpu_seconds(act: Callable[[], object]) -> float:
-    """The shortest of three: what it takes, not what else the machine does."""
+    """Return the shortest time of three, so that other processes on the machine do not count."""
     times = []
     for _ in range(3):
         started = time.process_time()
@@ -49,7 +49,7 @@ def cpu_seconds(act: Callable[[], object]) -> float:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A server on loopback that nobody may connect to."""
+    """Yield a server on loopback that nobody may connect to."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server
@@ -91,7 +91,7 @@ def test_bombs_are_refused_at_once(bomb: bytes) -> None:
 
 def test_elements_nest_to_a_bound_and_no_deeper() -> None:
     def nested(depth: int) -> bytes:
-        """A document of elements nested so deep: two for each task around the innermost."""
+        """Return a document of that depth: two elements for each task around the innermost."""
         levels = (depth - 2) // 2
         around = '<task type="sequential"><steps>' * levels
         return f"{around}<task>{D}</task>{'</steps></task>' * levels}".encode()

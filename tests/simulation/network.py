@@ -122,7 +122,7 @@ class RemoteAccess:
         return None
 
     def leave(self) -> None:
-        """A call ends when the network says so."""
+        """Do nothing: the network decides when a call ends."""
 
     async def close(self) -> None:
         await self._inner.close()

@@ -121,7 +121,7 @@ class Effects(LocalEffects):
 
 
 def executors(chance: Random) -> ExecutorRegistry:
-    """The executors of one process: `work` takes time, reports, and fails as its inputs say."""
+    """Return the executors of one process: `work` takes time, reports, and fails as its inputs say."""
     registry = built_in_registry()
 
     async def work(inputs: JsonObject, work: Work) -> JsonObject:

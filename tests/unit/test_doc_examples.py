@@ -27,13 +27,13 @@ _INLINE = re.compile(r"`(\([^`]*\))`")
 
 
 def blocks(page: str, *kinds: str) -> list[str]:
-    """The blocks of a page, of these kinds."""
+    """Return the blocks of a page that are of these kinds."""
     text = (DOCS / f"{page}.md").read_text()
     return [block for kind, block in _BLOCK.findall(text) if kind in kinds]
 
 
 def commands(page: str) -> list[list[str]]:
-    """The commands of a page, each as its words."""
+    """Return the commands of a page, each as its words."""
     lines = [line for block in blocks(page, "text", "console") for line in block.splitlines()]
     return [
         shlex.split(line.removeprefix("$ "))[1:] for line in lines if line.startswith(("weft ", "$ weft "))
@@ -41,7 +41,7 @@ def commands(page: str) -> list[list[str]]:
 
 
 def programs(page: str) -> list[str]:
-    """The S-expressions of a page: blocks without a language, those in the text, and those of `weft eval`."""
+    """Return the S-expressions of a page: blocks without a language, inline ones and those of `weft eval`."""
     inline = _INLINE.findall((DOCS / f"{page}.md").read_text())
     typed = [words[1] for words in commands(page) if words[0] == "eval"]
     return [*blocks(page, ""), *inline, *typed]

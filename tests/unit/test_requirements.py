@@ -20,7 +20,7 @@ def pins() -> dict[str, str]:
 
 
 def locked(file: Path) -> dict[str, list[str]]:
-    """The words of each requirement, by its name."""
+    """Return the words of each requirement, by its name."""
     text = file.read_text().replace("\\\n", " ")
     words = [line.split() for line in text.splitlines() if not line.startswith("#")]
     return {canonicalize_name(one[0].partition("==")[0]): one for one in words}

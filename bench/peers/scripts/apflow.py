@@ -23,7 +23,6 @@ from bench.peers.measured import Measured, report
 
 @function_executor(id="bench_noop", description="Does nothing")
 async def noop(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The task."""
     return {}
 
 

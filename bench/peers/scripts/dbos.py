@@ -26,13 +26,12 @@ by sleeping: 200 tasks in layers took 4.6 s, with 2 connections 0.8 s."""
 
 @DBOS.step()
 def noop(number: int) -> int:
-    """The task."""
     return number
 
 
 @DBOS.step()
 async def noop_async(number: int) -> int:
-    """The task, for a workflow that has several at a time."""
+    """Do nothing, in a workflow that runs several steps at a time."""
     return number
 
 

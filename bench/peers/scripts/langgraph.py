@@ -29,7 +29,6 @@ class State(TypedDict, total=False):
 
 
 def noop(state: State) -> State:
-    """The task."""
     return {"ran": 1}
 
 

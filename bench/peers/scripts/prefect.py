@@ -25,7 +25,6 @@ LOOK_EVERY_SECONDS = 0.1
 
 @task
 def noop(number: int) -> int:
-    """The task."""
     return number
 
 

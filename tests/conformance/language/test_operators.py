@@ -27,7 +27,7 @@ def test_names_of_rows_are_unique() -> None:
 
 
 async def outcome(row: Row, effects: InMemoryEffects) -> dict[str, Any]:
-    """What the program gave: the fields of a task result, a value, or an error."""
+    """Return the fields of a task result, a value, or an error."""
     try:
         value = await evaluate(row.program, effects, **row.bindings)
     except TaskFailed as failure:
@@ -38,7 +38,7 @@ async def outcome(row: Row, effects: InMemoryEffects) -> dict[str, Any]:
 
 
 def requests(effects: InMemoryEffects) -> dict[str, Any]:
-    """What reached the effects."""
+    """Return what was requested of the effects."""
     return {
         "prompts": [call.prompt for call in effects.calls],
         "models": [call.model for call in effects.calls],
@@ -49,7 +49,7 @@ def requests(effects: InMemoryEffects) -> dict[str, Any]:
 
 
 def at(facts: dict[str, Any], path: str) -> Any:
-    """The part of the facts at a path; what is missing says so."""
+    """Return the part of the facts at a path, or a text that says that it is missing."""
     found: Any = facts
     for name in path.split("."):
         if not isinstance(found, dict) or name not in found:

@@ -59,7 +59,7 @@ def test_there_are_thirty_and_none_is_without_its_other_half() -> None:
 
 
 def answer(call: ModelCall) -> Any:
-    """The same for the same request."""
+    """Return the same response to the same request."""
     if call.output_format is None:
         return f"<{call.prompt}>"
     return ["a", "b"] if call.output_format.schema == "string[]" else judgement(call)
@@ -75,7 +75,7 @@ def outcome(script: ScriptRun) -> ScriptOutcome:
 
 
 async def run(program: Program) -> tuple[Any, list[Any]]:
-    """What a program gives, or how it fails, and every step it asked for."""
+    """Return the value of a program, or its error, and every step that it asked for."""
     effects = InMemoryEffects(answer, scripts=outcome)
     try:
         given = msgspec.to_builtins(await Evaluator(effects).evaluate(program))
@@ -85,7 +85,7 @@ async def run(program: Program) -> tuple[Any, list[Any]]:
 
 
 def _without_places(value: Any) -> Any:
-    """The same without the text of the program, which differs."""
+    """Remove the text and the locations of the program, which differ."""
     if isinstance(value, list):
         return [_without_places(part) for part in value]
     if isinstance(value, dict):

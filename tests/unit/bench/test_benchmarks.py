@@ -41,7 +41,7 @@ def source_of(name: str) -> Path:
 
 @functools.cache
 def imported_by(name: str) -> set[str]:
-    """The modules that a module imports, read without importing it."""
+    """Return the modules that a module imports, without importing it."""
     found = set()
     for node in ast.walk(ast.parse(source_of(name).read_text())):
         if isinstance(node, ast.Import):
@@ -71,7 +71,7 @@ def package(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> str:
-    """A git repository with a commit that changes one file."""
+    """Return a git repository with a commit that changes one file."""
     folder = tmp_path / "repository"
     for path, text in PACKAGE.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def repository(tmp_path: Path) -> str:
 
 @pytest.fixture
 def options(request: pytest.FixtureRequest, name: str) -> list[str]:
-    """What a benchmark is given beside `--smallest`, where its default needs something large."""
+    """Return the options, besides `--smallest`, of a benchmark whose defaults need something large."""
     match name:
         case "bench.embedded.json_fit":
             return ["--models", "smollm2"]

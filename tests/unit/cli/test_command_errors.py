@@ -14,7 +14,7 @@ from weft.testing.in_memory_effects import InMemoryEffects
 
 
 def saying_of(error: Exception, capsys: pytest.CaptureFixture[str]) -> str:
-    """What is said of an error that a command let by."""
+    """Return what is printed for an error that a command does not handle."""
 
     @click.command()
     def fails() -> None:

@@ -30,7 +30,7 @@ EDIT = "open('calc.py', 'w').write('x = 1\\n')"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a weft.toml, which is the working folder."""
+    """Return a repository with a weft.toml, which is the working folder."""
     root = a_repository(tmp_path / "root")
     (root / "notes.md").write_text("# Shopping\nmilk and eggs\n")
     (root / "prices.py").write_text("def discount(price):\n    return price\n")
@@ -65,7 +65,7 @@ async def evaluate(program: str, effects: LocalEffects | None = None) -> TaskRes
 
 
 def given_files(result: TaskResult) -> list[str]:
-    """The files on the command line."""
+    """Return the files on the command line."""
     argv: list[str] = json.loads(result.field("transcript"))["argv"]
     return [Path(argv[place + 1]).name for place, word in enumerate(argv) if word == "--file"]
 

@@ -23,7 +23,7 @@ FILES = {
 
 @pytest.fixture
 def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project that orders by meaning, which is also the working folder."""
+    """Return a project that ranks by meaning, which is also the working folder."""
     require("minilm")
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)

@@ -32,7 +32,7 @@ FRESH = ContextManagement("none", False, "notes_only", "enabled")
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small project, which is also the working folder."""
+    """Return a small project, which is also the working folder."""
     root = tmp_path / "shop"
     (root / "lib").mkdir(parents=True)
     (root / "lib" / "prices.py").write_text("def rounded_price(amount):\n    return round(amount, 2)\n")
@@ -323,7 +323,7 @@ async def test_many_tasks_at_once_make_one_index(shop: Path) -> None:
 
 
 def ranking(payload: HandlerPayload) -> Any:
-    """A model that prefers notes, and answers tasks with ok."""
+    """Prefer notes, and respond to tasks with ok."""
     if payload.metadata.template != TEMPLATE:
         return "ok"
     assert payload.output_schema is not None

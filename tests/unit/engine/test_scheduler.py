@@ -11,7 +11,7 @@ SECOND = timedelta(seconds=1)
 
 
 def tries(failures: Backoff, seconds: int) -> tuple[list[int], list[int]]:
-    """The seconds at which a task that always fails is tried, and at which that is told."""
+    """Return the seconds at which a task that always fails is tried, and at which that is logged."""
     tried, told = [], []
     for second in range(seconds):
         now = NOON + second * SECOND

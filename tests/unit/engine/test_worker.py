@@ -13,7 +13,7 @@ from weft.engine.worker import Life, life_of, new_worker_id
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that waits, which nobody has reaped when it ends."""
+    """Yield a process that waits, and that nobody has reaped when it ends."""
     code = "import sys; print(flush=True); sys.stdin.read()"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout is not None

@@ -52,7 +52,7 @@ raises = raising_plugin_for_tests:thing
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExecutorRegistry]:
-    """The built-in executors and the plug-ins of an installed package."""
+    """Yield the built-in executors and the plug-ins of an installed package."""
     info = tmp_path / "plugin_for_tests-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-for-tests\nVersion: 1.0\n")

@@ -21,7 +21,7 @@ KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=8,
 
 
 def redactor(key: str) -> Redactor:
-    """That of a provider with such a key, which is forgotten again outside of it."""
+    """Return the redactor of a provider with this key, and remove the key from the registry."""
     access = Access(
         name="p",
         kind="openai",

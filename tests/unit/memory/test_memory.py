@@ -194,7 +194,7 @@ def test_an_answer_is_of_the_files_as_they_are(shop: Path) -> None:
 
 @contextmanager
 def without_rights_over_files() -> Iterator[None]:
-    """This thread is refused files as an ordinary user is, also one of root's."""
+    """Apply the file permissions of an ordinary user to this thread, even if it is root's."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this thread
     rights = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 of them

@@ -30,7 +30,7 @@ def watchdog() -> Iterator[Watchdog]:
 
 
 def a_group(stack: ExitStack) -> Process:
-    """A process that leads a group and waits."""
+    """Start a process that leads a group and waits."""
     process = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     stack.enter_context(ended(process))
     return process

@@ -35,7 +35,6 @@ def known() -> None:
 
 
 def around(place: int, length: int) -> str:
-    """A text that has the secret at the place."""
     return ("." * max(0, place) + KEY).ljust(length, ".")
 
 

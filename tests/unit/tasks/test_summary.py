@@ -11,7 +11,6 @@ from weft.tasks.summary import blocked, summarize
 
 
 def with_status(flow: Flow, **statuses: Status) -> Flow:
-    """The flow with the named tasks in the given statuses."""
     for name, status in statuses.items():
         task = named(flow, name)
         moved = in_status(status)

@@ -36,7 +36,7 @@ _PROVIDER.add_span_processor(SimpleSpanProcessor(_EXPORTER))
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """What is collected for the time of a test; a process can have one provider only."""
+    """Collect spans for the time of a test; a process can have one provider only."""
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", _PROVIDER)
     _EXPORTER.clear()
     yield _EXPORTER
@@ -44,7 +44,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 def tree(found: Sequence[ReadableSpan]) -> list[Any]:
-    """The names as nested lists, in the order in which they began."""
+    """Return the names as nested lists, in the order in which the spans began."""
 
     def below(parent: int | None) -> list[Any]:
         children = [one for one in found if (one.parent.span_id if one.parent else None) == parent]

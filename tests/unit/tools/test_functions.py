@@ -18,7 +18,7 @@ from weft.tools.registry import DuplicateTool, ToolRegistry
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> ToolRegistry:
-    """A registry of the test's own: functions are registered for the whole process."""
+    """Return a registry of the test's own: functions are registered for the whole process."""
     fresh = ToolRegistry()
     monkeypatch.setattr(functions, "registered", fresh)
     return fresh

@@ -15,7 +15,7 @@ LOG: dict[str, Any] = {"task_name": "command", "output_name": "log", "static_inp
 
 
 def using(source: str, parameter: str = "stdin", **fields: Any) -> dict[str, Any]:
-    """A step that takes an input from a source."""
+    """Return a step that takes an input from a source."""
     return {
         "task_name": "command",
         "output_name": "user",

@@ -32,7 +32,7 @@ class Talking(InMemoryEffects):
 
 
 async def seen(program: str) -> dict[str, list[str]]:
-    """The prompts of the conversation that each task saw, by its own prompt."""
+    """Return the prompts of the conversation that each task saw, by its own prompt."""
     effects = Talking()
     await Evaluator(effects).evaluate(read_program(Source("<test>", SAY + program)))
     return {call.prompt: [turn.prompt for turn in call.conversation] for call in effects.calls}

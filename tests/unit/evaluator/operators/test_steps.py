@@ -21,7 +21,7 @@ NESTED = """
 
 
 def keys(effects: InMemoryEffects) -> dict[str, str]:
-    """The key of every step, by what it is."""
+    """Return the prompt or the type of every step, by its key."""
     return {
         step.key: step.request.prompt if isinstance(step.request, ModelCall) else type(step.request).__name__
         for step in effects.steps

@@ -152,7 +152,7 @@ async def test_a_budget_inside_the_template_is_its_own_affair(tmp_path: Path) ->
 
 
 def stalling(answers: dict[str, Any], begun: asyncio.Event) -> Any:
-    """A model that answers at once, but for `explain`, which never does; and its way of waiting."""
+    """Return a model that responds at once, except to `explain`, and a sleep that never ends for it."""
 
     async def sleep(_: float) -> None:
         if waiting:

@@ -63,7 +63,7 @@ def runner(
 
 
 async def run(root: Path, act: str = "pass", **inputs: Any) -> AiderResult:
-    """What a run of the stand-in did."""
+    """Run the stand-in, and return the result."""
     program = a_stand_in(root.parent, act)
     return await runner(root, program).run(AiderInputs(**{"prompt": "Fix add", **inputs}), work_of())
 

@@ -15,7 +15,7 @@ def model_problem(model: str) -> str | None:
 
 
 def problems(text: str, library: TaskLibrary | None = None) -> list[LanguageProblem]:
-    """What is wrong with a text, whoever finds it."""
+    """Return what the reader or the check finds wrong with a text."""
     try:
         program = read_program(Source("example", text))
     except InvalidProgram as error:
@@ -24,10 +24,8 @@ def problems(text: str, library: TaskLibrary | None = None) -> list[LanguageProb
 
 
 def messages(text: str, library: TaskLibrary | None = None) -> list[str]:
-    """The problems of a text as they are printed."""
     return [str(problem) for problem in problems(text, library)]
 
 
 def codes(text: str, library: TaskLibrary | None = None) -> list[str]:
-    """The codes of the problems of a text."""
     return [problem.code for problem in problems(text, library)]

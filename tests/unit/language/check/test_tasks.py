@@ -36,7 +36,7 @@ CLOSED = (
 
 
 def after(shape: str, condition: str) -> str:
-    """A program that asks for an output of a shape and then looks at it."""
+    """Return a program that asks for an output of a shape and then tests it."""
     return (
         f'(sequential (task :instructions "x" :output "json" :schema "{shape}")'
         f' (task-cond ("{condition}" (task :instructions "y"))))'

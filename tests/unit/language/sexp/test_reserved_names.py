@@ -10,7 +10,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "language.md").read_t
 
 
 def words_between(start: str, end: str) -> set[str]:
-    """The words in code marks of a part of the page."""
+    """Return the words in backquotes in a part of the page."""
     part = PAGE.split(start, 1)[1].split(end, 1)[0]
     return {word for code in re.findall(r"`([^`]+)`", part) for word in code.split()}
 

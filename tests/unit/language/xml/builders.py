@@ -16,7 +16,7 @@ def read_one(text: str) -> Node:
 
 
 def problems(text: str | bytes) -> list[LanguageProblem]:
-    """What is wrong with a document; empty when it is read."""
+    """Return what is wrong with a document; empty if it can be read."""
     try:
         read_xml(Source("t.xml", ""), text if isinstance(text, bytes) else text.encode())
     except InvalidProgram as refused:
@@ -25,6 +25,6 @@ def problems(text: str | bytes) -> list[LanguageProblem]:
 
 
 def problem(text: str | bytes) -> str:
-    """The one thing that is wrong with a document."""
+    """Return the only problem of a document."""
     (only,) = problems(text)
     return str(only)

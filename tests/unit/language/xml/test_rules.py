@@ -13,7 +13,7 @@ LOOP = "<director><description>d</description></director><evaluator><description
 
 
 def refused() -> list[tuple[str, str]]:
-    """The documents of refused.txt with what is said of them."""
+    """Return the documents of refused.txt with their messages."""
     lines = Path(__file__).with_name("refused.txt").read_text().splitlines()
     rows = [line for line in lines[3:] if not line.startswith("#")]
     documents = [row.replace("{LOOP}", LOOP).replace("{D}", D).replace("\\n", "\n") for row in rows[::2]]

@@ -48,7 +48,7 @@ def names(kind: str) -> set[str]:
 
 
 def asked_for() -> Iterator[object]:
-    """The names of elements and attributes that the reader's calls ask for."""
+    """Yield the names of elements and attributes that the reader's calls ask for."""
     for path in READER.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):

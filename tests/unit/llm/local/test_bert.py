@@ -59,7 +59,7 @@ def test_the_same_pieces_make_the_same_bytes_which_say_what_the_model_is(tiny: P
 
 
 def bert_entry(tiny: Path, folder: Path) -> Entry:
-    """An entry of the catalogue whose pieces make that file."""
+    """Return an entry of the catalogue whose pieces make up that file."""
     whole, packed = tiny.read_bytes(), make_packages(folder / "index")
     members = tuple(Member(path="piece", size=len(piece)) for piece in TinyBert().pieces())
     return msgspec.structs.replace(

@@ -38,7 +38,7 @@ real_pip = pytest.mark.parametrize("pip", ["real"], indirect=True)
 
 @pytest.fixture
 def pip(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What packages are fetched with."""
+    """Replace pip by a stand-in, unless the test asks for the real one."""
     if getattr(request, "param", None) != "real":
         python = pip_stand_in(tmp_path)
         monkeypatch.setattr("weft.llm.local.download._python_with_pip", lambda folder: python)
@@ -46,7 +46,6 @@ def pip(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pip: None) -> Path:
-    """The folder that pip fetches from."""
     for name, value in pip_settings(tmp_path / "index").items():
         monkeypatch.setenv(name, value)
     return tmp_path / "index"

@@ -21,7 +21,7 @@ REFERENCE = [0.0332, 0.0044, -0.0063, 0.0484, -0.1387, -0.0336, 0.1011, -0.0544]
 
 @pytest.fixture
 async def minilm() -> EmbeddingModel:
-    """Loaded once; it stays in memory."""
+    """Load the model once; it stays in memory."""
     require("minilm")
     return await EmbeddedModels().find_embedding(MINILM)
 

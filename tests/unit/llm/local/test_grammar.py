@@ -92,7 +92,7 @@ def check(schema: dict[str, Any], seed: int = 0, times: int = 40) -> None:
 
 
 def problem_of(schema: dict[str, Any]) -> str | None:
-    """What is said against the schema."""
+    """Return the error that the schema causes."""
     try:
         grammar_of(schema)
     except ModelError as error:

@@ -43,7 +43,7 @@ WEATHER = ToolDefinition(
 
 
 def worker_of(model: EmbeddedModel) -> int:
-    """The process that has the model in memory."""
+    """Return the process that has the model in memory."""
     process = model._runtime._process
     assert process is not None
     return process._worker.pid

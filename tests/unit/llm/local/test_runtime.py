@@ -27,7 +27,7 @@ def tiny(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files, with a path that is short enough for sockets."""
+    """Yield a folder for temporary files whose path is short enough for sockets."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
@@ -35,7 +35,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder whose modules the worker finds first."""
+    """Return a folder in which the worker looks for modules first."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "modules"))
     (tmp_path / "modules").mkdir()
     return tmp_path / "modules"

@@ -19,7 +19,7 @@ JSON = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
 
 
 def floods(piece: bytes, headers: dict[str, str] = JSON) -> Reaction:
-    """The same piece for ever."""
+    """Send the same bytes for ever."""
 
     async def react(exchange: Exchange) -> None:
         await exchange.head(200, headers)
@@ -30,7 +30,7 @@ def floods(piece: bytes, headers: dict[str, str] = JSON) -> Reaction:
 
 
 def flows(piece: str) -> Reaction:
-    """A stream of the same piece of text for ever."""
+    """Send a stream of the same text for ever."""
 
     async def react(exchange: Exchange) -> None:
         await exchange.head(200, STREAM)

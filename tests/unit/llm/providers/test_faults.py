@@ -31,7 +31,7 @@ EACH_KIND = pytest.mark.parametrize("kind", KINDS)
 async def asked(
     server: ModelServer, kind: str, *, is_streamed: bool, on_text: OnText | None = None, **fields: Any
 ) -> ModelReply:
-    """The answer of the server, which comes within reason."""
+    """Return the response of the server, within a time limit."""
     models = served_models(server, **fields)
     try:
         model = await models.find(MODEL_OF[kind])

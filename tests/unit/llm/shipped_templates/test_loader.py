@@ -44,7 +44,7 @@ def test_a_name_that_is_not_shipped_is_an_error() -> None:
 
 
 def _call_of(template: str, expression: str, answer: object, **bindings: str) -> ModelCall:
-    """What a model is asked when the expression is evaluated."""
+    """Return the model request that the expression makes."""
     effects = InMemoryEffects([json.dumps(answer)])
 
     async def run() -> None:

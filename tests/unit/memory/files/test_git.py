@@ -12,7 +12,7 @@ from weft.memory.files.walk import Walk
 
 
 def repository(folder: Path, **files: str) -> Path:
-    """A repository whose files are tracked, ignored or not; a name says `_` for its dot."""
+    """Create a repository with the files committed; `_` in a name stands for a dot."""
     folder.mkdir(parents=True)
     git(folder, "init", "-q")
     for name, text in files.items():

@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, root: Path) -> Iterator[SqliteIndex]:
-    """An index in which the text of the last file is no text any more."""
+    """Yield an index in which the text of the last file is damaged."""
     opened = SqliteIndex(tmp_path / "index.db")
     opened.update([root])
     with closing(connect(opened.path)) as connection:

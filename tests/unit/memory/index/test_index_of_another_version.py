@@ -15,7 +15,7 @@ from weft.store.sqlite.connection import APPLICATION_ID
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of an index that an earlier version made of one file."""
+    """Return the file of an index that an earlier version made of one file."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.txt").write_text("first\n")
     monkeypatch.chdir(tmp_path)

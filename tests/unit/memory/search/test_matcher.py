@@ -23,7 +23,7 @@ def index(tmp_path: Path) -> Iterator[SqliteIndex]:
 
 @pytest.fixture
 def ask(index: SqliteIndex, tmp_path: Path) -> Iterator[Ask]:
-    """Writes files, indexes them, asks."""
+    """Yield a function that writes files, indexes them and asks."""
     matcher = LexicalMatcher(index)
 
     def ask(files: dict[str, str], *parts: str | QueryPart, **options: object) -> list[Match]:

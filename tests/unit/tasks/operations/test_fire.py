@@ -21,7 +21,7 @@ YEAR = timedelta(days=365)
 
 
 def a_schedule(expression: str = "* * * * *", *, params: dict[str, Any] | None = None, **fields: Any) -> Flow:
-    """A definition that is due from the minute after noon on."""
+    """Return a definition that is first due at the minute after noon."""
     schedule = {"schedule_type": "cron", "schedule_expression": expression, "schedule_enabled": True}
     return a_flow({"name": "a", **schedule, "params": params or {}, **fields})
 

@@ -23,7 +23,7 @@ def a_step(name: str, parent: str, key: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def flow() -> Flow:
-    """A flow with a plain task and a run, one step of which has a step below it."""
+    """Return a flow with a plain task and a run, one step of which has a step below it."""
     return completed(
         a_flow(
             {"name": "root"},

@@ -12,7 +12,7 @@ from weft.tasks.parsing.rules import Node, flow_problems, node_of
 def node(
     name: str, parent: str | None = None, needs: Sequence[str | None] = (), user_id: str | None = None
 ) -> Node:
-    """A node whose id is its name; `root` is the only one without a parent."""
+    """Return a node whose id is its name; `root` is the only one without a parent."""
     dependencies = [None if need is None else TaskId(need) for need in needs]
     return Node(
         TaskId(name), name, None if parent is None else TaskId(parent), dependencies, user_id, f"<{name}>"

@@ -193,7 +193,7 @@ def test_what_breaks_alternatives_is_told_in_json(schema: dict[str, object], sai
 
 
 def stored_problems(schema: object, inputs: dict[str, Any], *mapped: str) -> list[str]:
-    """What is wrong with the inputs of a stored task, some of which come from others."""
+    """Return what is wrong with the inputs of a stored task, some of which come from others."""
     params = {"input_mappings": dict.fromkeys(mapped, "other.field")}
     task = a_task(schemas={"method": "m", "input_schema": schema}, inputs=inputs, params=params)
     return [problem.reason for problem in input_problems(task, is_stored=True)]

@@ -19,7 +19,7 @@ TICK = timedelta.resolution
 
 
 def at(text: str) -> datetime:
-    """The moment of a text such as `2025-01-20 09:00`, in UTC."""
+    """Read a time such as `2025-01-20 09:00`, in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 

@@ -32,7 +32,7 @@ def toolbox_of(folder: Path) -> Toolbox:
 
 
 async def call(folder: Path, name: str, context: ToolContext | None = None, **arguments: Any) -> Any:
-    """What the tool gives for arguments that fit its schema."""
+    """Call the tool with arguments that fit its schema."""
     tool = await toolbox_of(folder).find(f"system:{name}")
     assert tool is not None
     jsonschema_rs.validate(tool.definition.input_schema, arguments, offline=True)
