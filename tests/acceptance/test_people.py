@@ -38,7 +38,7 @@ def test_without_a_terminal_a_run_rests_until_somebody_has_answered(project: Pat
     assert "waiting for an answer: Your name?" in rested.err
     assert f"weft tasks answer {question['id']} TEXT" in rested.err
     assert "[waits for an answer]" in command("tasks", "tree", root_id, db=db).out
-    assert "asks" in command("tasks", "list", db=db).out
+    assert "question" in command("tasks", "list", db=db).out
     assert "waiting for an answer; answer with:" in command("tasks", "show", question["id"], db=db).out
     assert command("tasks", "answer", root_id, "Ada", db=db).code == 0
     resumed = command("run", "--resume", root_id, "--json", db=db, cwd=project)

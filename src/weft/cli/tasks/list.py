@@ -78,7 +78,7 @@ def list_tasks(
             task.id,
             printable(task.name, width=40),
             task.status.value,
-            "asks" if is_open_question(task) else f"{task.progress:.0%}",
+            "question" if is_open_question(task) else f"{task.progress:.0%}",
             when(task.created_at),
         )
         for task in page.tasks
