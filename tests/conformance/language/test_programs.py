@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.batches import batched
 from tests.conformance.language.built_ins import BUILT_INS
 from tests.conformance.language.forms import FORMS
 from tests.conformance.language.scheme_programs import SCHEME_PROGRAMS
@@ -11,7 +10,7 @@ from tests.evaluation import outcome_of
 from weft.language.ast import Symbol
 
 
-@pytest.mark.parametrize(("program", "expected"), [*FORMS, *BUILT_INS, *SCHEME_PROGRAMS])
+@batched(("program", "expected"), [*FORMS, *BUILT_INS, *SCHEME_PROGRAMS])
 async def test_a_program_has_its_value(program: str, expected: Any) -> None:
     outcome = await outcome_of(program)
 
