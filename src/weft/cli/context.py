@@ -29,7 +29,7 @@ MAX_SHOWN_WORDS = 6
     "--limit",
     metavar="N",
     type=click.IntRange(1, 1000),
-    help="Maximum number of matching pieces, at most three per file.",
+    help="Maximum number of matching passages, at most three per file.",
 )
 @click.option(
     "--strategy",
@@ -61,12 +61,12 @@ def context(
     db: str | None,
     is_json: bool,
 ) -> int:
-    """Find the files that are relevant to QUERY, as a task with fresh context gets them.
+    """Find the files that are relevant to QUERY: those that a task with `fresh_context` gets for it.
 
-    Searches the roots of `[memory]` in weft.toml, else of `[tools]`, else the working folder; --path names
-    other folders. New and changed files are indexed first. Each row shows a file with the matching lines, a
-    score between 0 and 1 (comparable within one result) and the matched words. --json prints the
-    AssociativeMatchResult, with the text of the matches.
+    Searches the roots of `[memory]` in weft.toml; without these the roots of `[tools]`, or else the working
+    folder. --path searches other folders. New and changed files are indexed first. Each row shows a file with
+    the matching lines, a score between 0 and 1 (comparable within one search only) and the matched words.
+    --json prints the AssociativeMatchResult, with the text of the matches.
 
     \b
     Examples:

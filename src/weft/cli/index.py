@@ -48,8 +48,8 @@ def index(**_: Any) -> None:
 
     `weft index PATH...` updates the index with the files below these folders; without a PATH, below the
     roots of `[memory]` or `[tools]` in weft.toml. Tasks search those roots only; `weft context --path`
-    searches other folders. Files ignored by git or by a .weftignore are skipped. Write ./status for a folder
-    that has the name of a command.
+    searches other folders. Files ignored by git or by a .weftignore are skipped. A folder with the name of a
+    command is written as ./status.
 
     \b
     Examples:
@@ -153,12 +153,9 @@ def _when(seconds: float | None) -> str:
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
 @click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
-@json_option
+@click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Update the index as files change, until Ctrl-C.
-
-    With --json, prints one line of JSON per update instead of one document.
-    """
+    """Update the index as files change, until Ctrl-C."""
     # Imported here: keeps --help fast.
     import msgspec
 

@@ -62,7 +62,7 @@ class LazyGroup(click.Group):
         "tasks": ("weft.cli.tasks.group:tasks", "Inspect and manage stored tasks."),
         "library": ("weft.cli.library:library", "Register templates in the store, list and remove them."),
         "schedule": ("weft.cli.schedule:schedule", "List schedules, enable and disable them."),
-        "serve": ("weft.cli.serve:serve", "Run flows and schedules until stopped."),
+        "serve": ("weft.cli.serve:serve", "Run a worker: run started flows, and fire schedules."),
         "context": ("weft.cli.context:context", "Find the files that are relevant to a query."),
         "index": ("weft.cli.index:index", "Index the files that tasks can use as context."),
         "models": ("weft.cli.models.commands:models", "List models, download and delete embedded ones."),
@@ -90,7 +90,7 @@ Start here:
 def weft() -> None:
     """Run language-model work as durable tasks.
 
-    weft stores every step, so that an interrupted run is resumed where it stopped.
+    weft stores every step, so an interrupted run can be resumed where it stopped.
     """
 
 

@@ -14,7 +14,7 @@ from weft.ids import TaskId, is_task_id
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-json_option = click.option("--json", "is_json", is_flag=True, help="Print one JSON document.")
+json_option = click.option("--json", "is_json", is_flag=True, help="Print the result as one JSON document.")
 
 
 surface_option = click.option(
@@ -31,7 +31,8 @@ def store_options(command: F) -> F:
     command = click.option(
         "--user",
         metavar="USER",
-        help="Act as this owner, and see only their tasks. Also WEFT_USER. Default: all owners.",
+        help="Owner of new tasks; only their tasks are visible. Also WEFT_USER. "
+        "Default: no owner, all tasks visible.",
     )(command)
     return click.option(
         "--db",
@@ -111,21 +112,22 @@ def evaluation_options(command: F) -> F:
         "timeout_seconds",
         metavar="SECONDS",
         type=click.FloatRange(min=0, min_open=True),
-        help="Fail when the evaluation takes longer than this.",
+        help="Fail if the program takes longer than this.",
     )(command)
     command = click.option(
         "--max-steps",
         metavar="N",
         type=click.IntRange(1, 2**53),
-        help="Maximum number of operations (calls and loop rounds) to evaluate. Default: 10 million.",
+        help="Maximum number of operations (calls and loop iterations), not of stored steps. "
+        "Default: 10 million.",
     )(command)
     return click.option(
         "--library",
         "libraries",
         metavar="PATH",
         multiple=True,
-        help="Load templates and functions from a file or folder, or from weft:aider or weft:prompts. "
-        "May be repeated.",
+        help="Load templates and functions from a file, a folder, or a built-in library (weft:aider, "
+        "weft:prompts). May be repeated.",
     )(command)
 
 

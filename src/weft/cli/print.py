@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.options import json_option, surface_option
+from weft.cli.options import surface_option
 
 if TYPE_CHECKING:
     from weft.language.reading import Surface
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     help="Output: S-expressions, the syntax tree as text, or the syntax tree as JSON.",
 )
 @surface_option
-@json_option
+@click.option("--json", "is_json", is_flag=True, help="Same as --to json.")
 def print_command(file: str, form: str, surface: "Surface | None", is_json: bool) -> None:
     """Print a program as S-expressions, a syntax tree or JSON.
 
     FILE may be XML or S-expressions. The printed S-expressions are the same program, without its comments.
-    --json is the same as --to json.
 
     \b
     Examples:

@@ -30,7 +30,7 @@ def schedule() -> None:
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
 @store_options
 def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) -> None:
-    """List tasks with an enabled schedule, with their next and last due times."""
+    """List tasks with an enabled schedule, with the next due time and the time of the last firing."""
     # Imported here: keeps --help fast.
     from weft.store.protocol import TaskFilter
     from weft.tasks.parsing.problems import task_object

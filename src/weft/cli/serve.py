@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--no-http", "is_without_http", is_flag=True, help="Do not serve HTTP. Required until weft serves HTTP."
+    "--no-http",
+    "is_without_http",
+    is_flag=True,
+    help="Do not serve HTTP. Required: weft does not serve HTTP yet.",
 )
 @concurrency_option
 @limit_option
@@ -34,11 +37,15 @@ def serve(
     user: str | None,
     is_json: bool,
 ) -> None:
-    """Run flows and schedules of the store until stopped, as a worker.
+    """Run a worker until stopped: run started flows, and fire schedules.
 
-    Runs every flow that is started, fires schedules, and takes over tasks of workers that died. Several
-    workers may serve one store; each due time of a schedule makes one run. SIGTERM and Ctrl-C wait up to ten
-    seconds for running tasks, then release the unfinished ones; a second signal exits at once.
+    A flow is started by `weft flow run` or `weft run`, by a schedule, or from Python. A flow that was only
+    stored (`weft flow submit`) is not run. The worker also takes over tasks of workers that died, and resumes
+    suspended runs when their questions are answered. Several workers can share a store; each due time of a
+    schedule still fires only once.
+
+    After SIGTERM or Ctrl-C the worker waits up to ten seconds for running tasks, then releases the others. A
+    second signal exits at once.
 
     \b
     Example:

@@ -144,11 +144,11 @@ def run(
     """Store a flow and run it; or resume a stored flow, given the id of any of its tasks.
 
     Prints the id of the flow first. If the command is killed, run it again with that id: finished tasks are
-    not run again. Several processes may run the same flow.
+    not run again. Several processes can run the same flow; they share its tasks.
 
     Exit code 0: all tasks completed; 1: tasks failed; 4: waiting for a person to answer a question
-    (weft tasks answer); 5: all failed tasks are programs without a model or network, try again later; 130: a
-    signal stopped the flow, here or in another process.
+    (weft tasks answer); 5: the only failures are programs that found no model or network, try again later;
+    130: the flow was interrupted by a signal, here or in another process.
 
     \b
     Examples:

@@ -45,7 +45,7 @@ def models(context: click.Context, is_json: bool) -> None:
 def list_models(is_json: bool) -> None:
     """List models, and why some are not usable.
 
-    No network request is made: a provider counts as usable if its extra is installed and its key is set.
+    No network request is made: a provider counts as usable if its pip extra is installed and its key is set.
     """
     # Imported here: keeps --help fast.
     import os

@@ -51,8 +51,8 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
     costs nothing.
 
     Exit code 0: completed; 1: failed, --resume retries the failed steps; 2: invalid program, nothing was run;
-    4: suspended until a person answers a question (weft tasks answer); 5: no model, store or network, try
-    again later; 130: interrupted.
+    3: no such template or run; 4: suspended until a person answers a question (weft tasks answer); 5: no
+    model, store or network, try again later; 130: interrupted.
 
     \b
     Examples:

@@ -32,9 +32,10 @@ def answer(task_id: TaskId, text: str | None, db: str | None, user: str | None, 
     """Answer a question that a run asks a person.
 
     ID is the id of the question, or of the run if it has asked only one question. TEXT is the answer; - reads
-    it from standard input. Without TEXT, the question is shown and a line is read from the terminal. Giving
-    the same answer again changes nothing. A worker (weft serve) then resumes the run; without a worker,
-    resume it with `weft run --resume`.
+    it from standard input. Without TEXT, the question is shown and a line is read from the terminal. Then a
+    worker (weft serve) resumes the run; without a worker, resume it with `weft run --resume`.
+
+    A question can be answered once. Repeating the same answer changes nothing; another answer is an error.
 
     \b
     Examples:

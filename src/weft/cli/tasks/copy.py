@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=TASK_ID,
     metavar="ID",
-    help="Link this completed task instead of copying it: it keeps its result. May be repeated.",
+    help="Link this completed task instead of copying it, so that it keeps its result. May be repeated.",
 )
 @click.option(
     "--with-dependencies", is_flag=True, help="Also copy dependencies outside of the copied subtree."
@@ -72,10 +72,11 @@ def copy(
 ) -> None:
     """Copy a task and its subtree as a new pending flow, to run completed work again.
 
-    The copy of a program run has no steps; it calls models again unless --reuse is given. With --from, the
-    copy is a fork: steps before STEP with unchanged requests are linked from the original run, including
-    scripts and tool calls; STEP and all later steps are performed. Start the copy with `weft run --resume ID`
-    (a program run) or `weft flow run ID` (a flow).
+    Start the copy with `weft run --resume ID` (a program run) or `weft flow run ID` (a flow). The steps of a
+    program run are not copied, so it calls models again unless --reuse is given.
+
+    --from STEP makes a fork. Steps before STEP whose requests are unchanged keep their results, including
+    scripts and tool calls; STEP and all later steps are performed again.
 
     \b
     Examples:

@@ -19,7 +19,7 @@ from weft.cli.main import LazyGroup
         "link": ("weft.cli.tasks.lifecycle:link", "Create a new flow with the results of completed tasks."),
         "archive": ("weft.cli.tasks.lifecycle:archive", "Create a frozen deep copy of completed tasks."),
         "update": ("weft.cli.tasks.update:update", "Set fields of a task."),
-        "delete": ("weft.cli.tasks.lifecycle:delete", "Delete pending tasks that no other task needs."),
+        "delete": ("weft.cli.tasks.lifecycle:delete", "Delete pending tasks."),
         "export": ("weft.cli.tasks.export:export", "Export a flow as JSON for `weft flow submit`."),
         "events": ("weft.cli.tasks.events:events", "Show the events of a task or flow."),
     },

@@ -71,7 +71,7 @@ def archive(task_id: TaskId, db: str | None, user: str | None, is_json: bool) ->
 def delete(
     task_ids: tuple[TaskId, ...], with_children: bool, db: str | None, user: str | None, is_json: bool
 ) -> None:
-    """Delete pending tasks that have no children, dependents or copies elsewhere.
+    """Delete pending tasks; all of their children, dependents and copies must be deleted with them.
 
     Either all given tasks are deleted, or none.
     """

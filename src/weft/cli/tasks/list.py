@@ -43,7 +43,7 @@ def list_tasks(
 ) -> None:
     """List tasks, newest first; the steps of runs only with --steps.
 
-    `asks` in the column DONE marks a question that waits for an answer: see `weft tasks answer`.
+    `question` in the column DONE marks a question that waits for an answer: see `weft tasks answer`.
 
     \b
     Examples:
