@@ -15,7 +15,7 @@ SET status = :status, result = :result, error = :error, progress = :progress, pa
     started_at = :started_at, completed_at = :completed_at, updated_at = :updated_at,
     origin_type = :origin_type, original_task_id = :original_task_id,
     step_hash = :step_hash, reuse_hash = :reuse_hash
-WHERE id = :id AND step_of = :step_of AND status <> 'completed' AND (status <> 'cancelled' OR :is_late_to_cancel)
+WHERE id = :id AND step_of = :step_of AND status <> 'completed' AND (status <> 'cancelled' OR :is_outcome_used)
 RETURNING seq;
 
 -- name: mark_step
