@@ -10,7 +10,7 @@ from tests.batches import Case, batched
 
 
 def batches_of(test: Any) -> list[list[Case]]:
-    """What pytest gives a batched test, one call after the other."""
+    """Return the batches that pytest passes to a test, in order."""
     (mark,) = test.pytestmark
     found: list[list[Case]] = mark.args[1]
     return found
