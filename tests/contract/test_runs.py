@@ -372,3 +372,17 @@ async def test_steps_that_came_to_nothing_may_be_left_out(runs: RunsBench) -> No
 
     assert outcome.result is not None
     assert outcome.result.value == "answer to first"
+
+
+async def test_steps_inside_a_composite_template_have_their_own_names(runs: RunsBench) -> None:
+    text = """
+        (template page (x)
+          (let* ((head (script :description "heading" :argv ("echo" "{{x}}")))
+                 (words (script :description "words" :argv ("echo" "2"))))
+            (list head words)))
+        (page "one")
+    """
+    outcome = await runs.run(text)
+
+    names = [(depth, name) for depth, name, _ in await runs.tree(outcome.root_id)]
+    assert names == [(0, "run"), (1, "page"), (2, "heading"), (2, "words")]

@@ -75,9 +75,11 @@ class LazyGroup(click.Group):
     epilog="""\b
 The store is .weft/weft.db in the project folder, unless --db or WEFT_DB names another
 (postgresql://user@host/name for PostgreSQL). Every command except repl accepts --json.
+
 \b
 Exit codes: 0 success, 1 failed, 2 invalid input, 3 not found, 4 waiting for a person,
 5 unavailable (no model, store or network: try again later), 130 interrupted.
+
 \b
 Start here:
   weft eval '(+ 1 2)'

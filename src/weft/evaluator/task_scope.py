@@ -17,12 +17,14 @@ STEP_NAMES = frozenset({"steps", "last_output"})
 class ArgumentsEnv(Env):
     """The environment of a template call, with its arguments by name."""
 
-    __slots__ = ("template",)
+    __slots__ = ("is_step", "template")
 
-    def __init__(self, bindings: Mapping[str, Any], outer: Env, template: str) -> None:
+    def __init__(self, bindings: Mapping[str, Any], outer: Env, template: str, *, is_step: bool) -> None:
         super().__init__(outer=outer)
         self.update(bindings)
         self.template = template
+        self.is_step = is_step
+        """Whether the body is one step, which has the name of the template."""
 
 
 class TaskEnv(Env):

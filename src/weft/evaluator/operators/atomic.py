@@ -86,7 +86,7 @@ class AtomicTask(TaskCode):
             prompt=prompt or "",
             system=system,
             description=description if node.instructions is not None else prompt,
-            template=entered.template,
+            template=entered.name,
             subtype=node.subtype,
             model=inherited.model if is_default else node.model,
             provider=node.provider or (inherited.provider if is_default else None),

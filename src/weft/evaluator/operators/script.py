@@ -80,7 +80,7 @@ class ScriptTask(TaskCode):
             stdin=stdin,
             environment={name: self._variable(value) for name, value in inputs.items() if _is_name(name)},
             timeout_seconds=node.timeout_seconds,
-            template=entered.template,
+            template=entered.name,
             subtype=node.subtype,
             description=description,
             reuse=node.reuse,

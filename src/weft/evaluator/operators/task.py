@@ -128,7 +128,12 @@ class Entered(Struct, frozen=True):
     own: dict[str, Any]
     """The inputs of the task itself."""
     template: str | None
-    """The name of the template, if the task is the body of one."""
+    """The template that the task belongs to, if the task is directly in its body."""
+
+    @property
+    def name(self) -> str | None:
+        """Return the name of the template, if the task is its whole body."""
+        return self.template if isinstance(self.outer, ArgumentsEnv) and self.outer.is_step else None
 
 
 class TaskCode:
@@ -192,7 +197,7 @@ class TaskCode:
         node = self.node
         request = Composite(
             kind=self.kind,
-            name=entered.template or title_of(node, entered.inner),
+            name=entered.name or title_of(node, entered.inner),
             inputs=self.data(entered.inputs),
         )
         result = run_composite(

@@ -129,9 +129,10 @@ def call_template(
     """
     compiler.machine.meter.count(1)
     bindings, settings = _bind_arguments(compiler, definition, arguments, keywords, span)
-    env = ArgumentsEnv(bindings, compiler.global_env if outer is None else outer, definition.name)
-    code = _compile_body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
     is_step = isinstance(definition.ast_node, STEP_NODES)
+    around = compiler.global_env if outer is None else outer
+    env = ArgumentsEnv(bindings, around, definition.name, is_step=is_step)
+    code = _compile_body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
     with use_context(current_context().deeper(span, called_at=span if is_step else NOWHERE)):
         value = _run(compiler, definition, code, env, span)
     return _check_return(compiler, definition, value, span)

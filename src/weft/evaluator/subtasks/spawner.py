@@ -49,7 +49,7 @@ class Spawner:
         self._max_depth = node.max_depth if node.max_depth is not None else self.context.max_depth
         self._outer_scope = current_branch().scope
         self._scope: Scope | None = None
-        self._links = self._links_here(call.template, entered)
+        self._links = self._links_here(entered.template, entered)
 
     def definition(self) -> ToolDefinition:
         return tool_definition(self.compiler.library)
