@@ -47,7 +47,7 @@ def evaluate(
 
     Without `effects`, models, tools and scripts are used with the settings of the project's `weft.toml`.
     `model` is the name of the model for tasks that do not name one, or a `Model`, which then serves all
-    tasks. `tools` replace the tools of the project. Raises InvalidProgram before anything is run, TaskFailed
+    tasks. `tools` replace the tools of the project. Raise InvalidProgram before anything is run, TaskFailed
     or another WeftError afterwards.
     """
 

@@ -83,7 +83,7 @@ def reject_fixed_options(options: Iterable[str]) -> None:
 async def resume_run(app: App, task_id: TaskId, changes: ResumeOptions | None = None) -> TaskId:
     """Request that a run is resumed, and return the id of its root; failed steps are retried.
 
-    Raises NoRun, before anything is performed, if the task does not belong to a program run.
+    Raise NoRun, before anything is performed, if the task does not belong to a program run.
     """
     task = await app.get(task_id)
     root = await app.get(task.task_tree_id or task.id)
@@ -207,7 +207,7 @@ async def arun(
     """Run a program durably and return its result; `inputs` and other keywords are names it can use.
 
     Every step is stored; `notes.root_id` of the result is the id of the run. With `resume`, the id of a run,
-    that run is resumed and `program` is ignored. Raises InvalidProgram before anything is stored, RunFailed
+    that run is resumed and `program` is ignored. Raise InvalidProgram before anything is stored, RunFailed
     if the run failed, RunWaits if it waits for an answer.
     """
     if app is None:
@@ -260,7 +260,7 @@ async def named_program(
 ) -> StoredProgram:
     """Return a program that calls a registered template with these arguments.
 
-    Raises UnknownTemplate, or InvalidTasks if the arguments do not fit.
+    Raise UnknownTemplate, or InvalidTasks if the arguments do not fit.
     """
     template = await find_template(app.store, name, user_id=app.owner.user_id)
     check_arguments(template, inputs)
@@ -295,7 +295,7 @@ def stored_program(
 def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
     """Raise InvalidProgram with all problems found by the checks, before the first step is performed.
 
-    Also raises NothingToRun, and UnusedInputs for inputs that the program does not use.
+    Also raise NothingToRun, and UnusedInputs for inputs that the program does not use.
     """
     # Imported here: not needed to resume a run.
     from weft.effects.checks import project_names, require_valid

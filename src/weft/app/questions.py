@@ -49,7 +49,7 @@ async def questions_of(app: App, task_id: TaskId) -> tuple[Task, ...]:
 async def find_question(app: App, task_id: TaskId, *, is_shown: bool = False) -> Task:
     """Return the question with this id, or the only question asked in the subtree of the task.
 
-    Raises NothingAsked, or SeveralQuestions if the subtree has asked more than one, even if only one is open:
+    Raise NothingAsked, or SeveralQuestions if the subtree has asked more than one, even if only one is open:
     an answer that is delivered twice would otherwise go to the next question. With `is_shown` (the person
     sees the question) a single open question is accepted.
     """

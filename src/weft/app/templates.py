@@ -88,7 +88,7 @@ async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequen
 async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
     """Remove a template, so that only NAME@VERSION finds its versions.
 
-    Raises UnknownTemplate, or TemplateInUse unless it is forced.
+    Raise UnknownTemplate, or TemplateInUse unless it is forced.
     """
     user_id = app.owner.user_id
     others = await app.store.templates(owner=Owner(user_id))

@@ -70,7 +70,7 @@ async def files_of(
 ) -> TaskFiles:
     """Return the files of a request, in the order in which they are named.
 
-    Raises TaskFailed for a named file that cannot be read, unless it is optional, and for a command that is
+    Raise TaskFailed for a named file that cannot be read, unless it is optional, and for a command that is
     not allowed. Unreadable files that a command lists are skipped with a warning: it may list deleted files.
     """
     if files is None:
@@ -189,7 +189,7 @@ class TaskMemory:
     async def answer(self, step: Step, query: ContextQuery, ranker: Ranker | None) -> AssociativeMatchResult:
         """Return the result of a query, with `error` if matching failed.
 
-        Raises TaskFailed if there is no index.
+        Raise TaskFailed if there is no index.
         """
         try:
             found, _, warnings = await self._find(step, query, ranker)

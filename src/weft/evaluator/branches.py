@@ -41,7 +41,7 @@ class Branch(greenlet):
         """The turns of tasks with `history` so far: those before the branch, then its own."""
 
     def next_key(self) -> str:
-        """Return the key of the next step; raises the recorded error once a replayed limit is reached."""
+        """Return the key of the next step; raise the recorded error once a replayed limit is reached."""
         if self.replayed_limit is not None and self.steps >= self.replayed_limit.steps:
             raise self.replayed_limit.error
         self.steps += 1
@@ -53,7 +53,7 @@ class Branch(greenlet):
         return f"{self.prefix}{item}{number}"
 
     def next_limit(self) -> str:
-        """Return the key of the next scope with limits; raises as `next_key` does."""
+        """Return the key of the next scope with limits; raise as `next_key` does."""
         end = self.replayed_limit
         if end is not None and (self.steps, self.limits) >= (end.steps, end.limits):
             raise end.error
@@ -66,7 +66,7 @@ class Branch(greenlet):
 
 
 def current_branch() -> Branch:
-    """Return the running branch. Raises InternalError outside of `Machine.run`."""
+    """Return the running branch. Raise InternalError outside of `Machine.run`."""
     branch = getcurrent()
     if not isinstance(branch, Branch):
         raise InternalError("compiled code runs only inside Machine.run")

@@ -143,7 +143,7 @@ class Scope:
             scope = scope.outer
 
     def spend(self, resource: str, amount: float) -> None:
-        """Count a use here and in all enclosing scopes. Raises BudgetExceeded for the outermost one."""
+        """Count a use here and in all enclosing scopes. Raise BudgetExceeded for the outermost one."""
         scope: Scope | None = self
         while scope is not None:
             scope.used[resource] += amount
@@ -172,7 +172,7 @@ class Scope:
             scope = scope.outer
 
     def pay(self, spender: str, amounts: dict[str, float]) -> None:
-        """Count used tokens and cost. Never raises; an exceeded budget shows at the next `check`."""
+        """Count used tokens and cost. Never raise; an exceeded budget shows at the next `check`."""
         for scope in self.chain():
             spent = scope.spenders.setdefault(spender, dict.fromkeys(RESERVABLE, 0.0))
             for resource in RESERVABLE:
@@ -192,7 +192,7 @@ class Scope:
                 raise over.exceeded(resource)
 
     def reserve(self, amounts: dict[str, float]) -> None:
-        """Reserve tokens and cost in every scope. Raises BudgetExceeded if they are not available."""
+        """Reserve tokens and cost in every scope. Raise BudgetExceeded if they are not available."""
         for resource in RESERVABLE:
             short = [scope for scope in self.chain() if amounts[resource] > scope.available(resource)]
             if short:
@@ -361,7 +361,7 @@ class Meter:
         self.scope = scope
 
     def refill(self) -> None:
-        """Charge the used operations and take the next slice. Raises BudgetExceeded."""
+        """Charge the used operations and take the next slice. Raise BudgetExceeded."""
         has_run = self._granted > 0
         self._settle()
         if has_run and self.scope.deadline is not None:

@@ -37,7 +37,7 @@ class ScopeAccount:
         return any(scope.attainable(resource) > max(0.0, scope.left(resource)) for resource in RESERVABLE)
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        """Reserve an amount for a turn in every scope. Raises BudgetExceeded if it is not available."""
+        """Reserve an amount for a turn in every scope. Raise BudgetExceeded if it is not available."""
         self.is_used = True
         self._scope.spend("turns", 1)
         amounts = _amounts(tokens, cost)
@@ -77,7 +77,7 @@ def _to_amount(amount: float) -> float:
 
 
 def pay(scope: Scope, spender: str, usage: Any) -> None:
-    """Count the usage of a call, if it is known. Never raises; an exceeded budget shows at the next call."""
+    """Count the usage of a call, if it is known. Never raise; an exceeded budget shows at the next call."""
     if not isinstance(usage, dict):
         return
     tokens = usage.get("tokens")

@@ -103,7 +103,7 @@ class Compiler:
         keywords: Mapping[str, Any] | None = None,
         span: Span = NOWHERE,
     ) -> Any:
-        """Call a function, built-in or template. Raises ProgramError, possibly without a location."""
+        """Call a function, built-in or template. Raise ProgramError, possibly without a location."""
         if function.__class__ is Closure:
             if keywords:
                 arguments = order_arguments(function, arguments, keywords)

@@ -111,12 +111,12 @@ _KEPT_TYPES = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure
 
 
 def from_python(value: Any) -> Any:
-    """Return a Python value as a value of the language, tuples as lists. Raises ValueError."""
+    """Return a Python value as a value of the language, tuples as lists. Raise ValueError."""
     return _convert(value, MAX_JSON_DEPTH)
 
 
 def require_json(what: str, value: Any) -> Any:
-    """Return the result of a tool as a value of the language. Raises TaskFailed if it is not JSON."""
+    """Return the result of a tool as a value of the language. Raise TaskFailed if it is not JSON."""
     try:
         found = from_python(value)
         msgspec.json.encode(found)  # fails for lone surrogates, which cannot be stored
@@ -126,7 +126,7 @@ def require_json(what: str, value: Any) -> Any:
 
 
 def check_context_result(value: Any) -> Any:
-    """Return the result of memory. Raises TaskFailed if it is not an AssociativeMatchResult.
+    """Return the result of memory. Raise TaskFailed if it is not an AssociativeMatchResult.
 
     Other implementations of memory may omit fields and add others.
     """
@@ -153,7 +153,7 @@ def _not_parsed(why: str, answer: str | None) -> TaskFailed:
 
 
 def check_tool_result(tool: str, value: Any) -> Any:
-    """Return the result of a tool as a value of the language. Raises TaskFailed if it requests a subtask."""
+    """Return the result of a tool as a value of the language. Raise TaskFailed if it requests a subtask."""
     found = require_json(f"tool '{tool}'", value)
     status = found.status if isinstance(found, TaskResult) else _status_of(found)
     if status == "CONTINUATION":

@@ -32,7 +32,7 @@ class Reservation(Protocol):
     """A reserved amount that nobody else can spend until it is settled or released."""
 
     def settle(self, tokens: float, cost: float) -> None:
-        """Count what was used and release the remainder. Never raises: a paid response is not lost."""
+        """Count what was used and release the remainder. Never raise: a paid response is not lost."""
         ...
 
     def release(self) -> None:
@@ -56,7 +56,7 @@ class BudgetAccount(Protocol):
         ...
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
-        """Reserve an amount. Raises BudgetExceeded, which names the spenders, if it is not available."""
+        """Reserve an amount. Raise BudgetExceeded, which names the spenders, if it is not available."""
         ...
 
 
@@ -102,7 +102,7 @@ class Subtask(Protocol):
     async def run(self) -> TaskResult:
         """Evaluate the subtask and return its completed result.
 
-        Raises TaskFailed (`subtask_failure`), which may be shown to a model, and BudgetExceeded when a
+        Raise TaskFailed (`subtask_failure`), which may be shown to a model, and BudgetExceeded when a
         budget around the spawning task or of the whole chain is used up, which must end everything inside.
         """
         ...
@@ -116,7 +116,7 @@ class Spawn(Protocol):
         ...
 
     def begin(self, request: dict[str, Any], number: int) -> Subtask:
-        """Return the subtask for a `SubtaskRequest` in JSON form. Raises as `Subtask.run` does.
+        """Return the subtask for a `SubtaskRequest` in JSON form. Raise as `Subtask.run` does.
 
         The caller chooses the number, which becomes part of the subtask's key. It must be unique among the
         requests of the step, and the same for the same request when the step is performed again.
@@ -337,5 +337,5 @@ class Effects(Protocol):
         ...
 
     def schema_text(self, path: str, source: str) -> str:
-        """Return the text of a JSON Schema file that the program `source` refers to. Raises OSError."""
+        """Return the text of a JSON Schema file that the program `source` refers to. Raise OSError."""
         ...

@@ -37,7 +37,7 @@ class Env(dict[str, Any]):
         raise NameError(f"name '{name}' is not bound")
 
     def find(self, var: str) -> "Env":
-        """Return the innermost environment that binds the name. Raises NameError."""
+        """Return the innermost environment that binds the name. Raise NameError."""
         env: Env | None = self
         while env is not None:
             if var in env:
@@ -46,7 +46,7 @@ class Env(dict[str, Any]):
         raise NameError(f"name '{var}' is not bound")
 
     def lookup(self, var: str) -> Any:
-        """Return the value of the name in the innermost environment that binds it. Raises NameError."""
+        """Return the value of the name in the innermost environment that binds it. Raise NameError."""
         return self[var]
 
     def child(self, /, **bindings: Any) -> "Env":

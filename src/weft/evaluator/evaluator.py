@@ -63,7 +63,7 @@ class Evaluator:
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
         """Return the value of the last form; `bindings` are global names during the evaluation.
 
-        Raises InvalidProgram before anything runs, TaskFailed or another WeftError afterwards.
+        Raise InvalidProgram before anything runs, TaskFailed or another WeftError afterwards.
         """
         given = _convert_bindings(bindings or {})
         try:
@@ -125,7 +125,7 @@ def _run_span(program: Program) -> TelemetrySpan:
 
 
 def _convert_bindings(bindings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bindings as values of the language. Raises InvalidProgram."""
+    """Return the bindings as values of the language. Raise InvalidProgram."""
     checked: dict[str, Any] = {}
     for name, value in bindings.items():
         if name == "taskLibrary":

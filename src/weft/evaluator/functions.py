@@ -52,7 +52,7 @@ class Closure:
         return f"#<function {self.name or 'lambda'}>"
 
     def frame(self, arguments: Sequence[Any]) -> Frame:
-        """Return the frame of a call. Raises ProgramError for a wrong number of arguments."""
+        """Return the frame of a call. Raise ProgramError for a wrong number of arguments."""
         if len(arguments) != self.arity:
             raise wrong_arity(self.name or "the function", self.arity, self.arity, len(arguments))
         frame = new_frame(Frame)

@@ -257,7 +257,7 @@ class Machine:
         return values
 
     def _run_together(self, work: Callable[[], None], parent: Branch, base: str) -> None:
-        """Run as many branches as wait, until no work is left. Raises the error of the first failed item."""
+        """Run as many branches as wait, until no work is left. Raise the error of the first failed item."""
         join = BranchGroup()
         try:
             while not join.branches or self._waiting < self.limits.concurrency:

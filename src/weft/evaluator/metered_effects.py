@@ -82,7 +82,7 @@ class MeteredEffects:
 
 
 def _counted(scope: Scope, pending: Awaitable[T]) -> Awaitable[T]:
-    """Count a call and return its result. Raises BudgetExceeded if a budget is already used up.
+    """Count a call and return its result. Raise BudgetExceeded if a budget is already used up.
 
     For a recorded result nothing is checked: its budget was checked when the request was made.
     """

@@ -33,7 +33,7 @@ class BadOutput(Exception):
 
 
 def parse_output(content: str, shape: Shape | None) -> Any:
-    """Return the JSON value of a content. Raises BadOutput.
+    """Return the JSON value of a content. Raise BadOutput.
 
     A fenced block around the whole content is removed. Text before or after the JSON is an error. Of a
     duplicate name in an object the last value counts.

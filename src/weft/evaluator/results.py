@@ -114,7 +114,7 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
         return self.content if self.parsed_content is UNSET else self.parsed_content
 
     def field(self, name: str) -> Any:
-        """Return a field of the result, else of its parsed content. Raises KeyError."""
+        """Return a field of the result, else of its parsed content. Raise KeyError."""
         match name:
             case "content" | "status" | "criteria" | "notes":
                 return getattr(self, name)

@@ -70,7 +70,7 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return the result as JSON; the arguments match `input_schema`. Raises ToolFailed.
+        """Return the result as JSON; the arguments match `input_schema`. Raise ToolFailed.
 
         It is cancelled as an asyncio task, and must then release its resources.
         """
@@ -108,7 +108,7 @@ class Tools(Protocol):
         ...
 
     async def find(self, name: str) -> Tool | None:
-        """Return the tool of that name, connecting to its server; None if unknown. Raises ToolFailed."""
+        """Return the tool of that name, connecting to its server; None if unknown. Raise ToolFailed."""
         ...
 
     async def close(self) -> None:

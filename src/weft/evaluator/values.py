@@ -151,7 +151,7 @@ _MISSING = object()
 
 
 def follow(value: Any, path: tuple[str | int, ...], name: str) -> Any:
-    """Return the part of a value at the end of a path. Raises ProgramError (`missing-field`)."""
+    """Return the part of a value at the end of a path. Raise ProgramError (`missing-field`)."""
     walked = name
     for key in path:
         found = part_of(value, key, _MISSING)

@@ -299,7 +299,7 @@ class _SessionRun:
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
 
     async def _begin_turn(self, session: Session) -> int:
-        """Return the tokens of the next payload; raises TaskFailed with the usage of earlier turns."""
+        """Return the tokens of the next payload; raise TaskFailed with the usage of earlier turns."""
         try:
             return await session.begin_turn()
         except TaskFailed as error:

@@ -36,7 +36,7 @@ AUTO = ModelName(LOCAL, "auto")
 def resolved(name: str | None, settings: ModelsSettings, provider: str | None = None) -> ModelName:
     """Resolve a model name: follow aliases, use the default for None, replace the provider if one is given.
 
-    Raises ModelError if the alias or provider is unknown, or the name is incomplete.
+    Raise ModelError if the alias or provider is unknown, or the name is incomplete.
     """
     if name is None:
         name = settings.default or (None if provider else str(AUTO))
@@ -83,7 +83,7 @@ def _embedded_problem(model: str) -> str | None:
 
 
 def _follow_aliases(name: str, settings: ModelsSettings) -> str:
-    """Return the target of a chain of aliases; raises ModelError on a cycle."""
+    """Return the target of a chain of aliases; raise ModelError on a cycle."""
     seen = {name}
     while (target := settings.aliases.get(name)) is not None:
         name = target.strip()

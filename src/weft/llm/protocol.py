@@ -45,7 +45,7 @@ class Model(Protocol):
         ...
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """Send the payload and return the response. Raises ModelError.
+        """Send the payload and return the response. Raise ModelError.
 
         Cancellation also stops the request at the provider or in the local runtime.
         """
@@ -64,7 +64,7 @@ class Models(Protocol):
     """A registry of models."""
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        """Find a model by alias or `provider:model`; None finds the default model. Raises ModelError.
+        """Find a model by alias or `provider:model`; None finds the default model. Raise ModelError.
 
         `provider` replaces the provider part of the name.
         """

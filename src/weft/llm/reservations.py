@@ -71,7 +71,7 @@ class TurnReservation(Struct, frozen=True):
 async def reserve_turn(model: Model, account: BudgetAccount, input_tokens: int) -> TurnReservation:
     """Reserve the worst case of a turn, with the response limited to what the budget has left.
 
-    If little is left, wait for running requests to settle, because they reserve more than they use. Raises
+    If little is left, wait for running requests to settle, because they reserve more than they use. Raise
     BudgetExceeded if almost nothing is left, and TaskFailed if the budget limits cost and the price is
     unknown.
     """

@@ -106,7 +106,7 @@ class Session:
         )
 
     async def begin_turn(self) -> int:
-        """Count a turn and return the tokens of its payload; raises TaskFailed if a limit is reached."""
+        """Count a turn and return the tokens of its payload; raise TaskFailed if a limit is reached."""
         limit = self._settings.max_turns
         if self._turns >= limit:
             message = f"the task is not done after {limit} turns"

@@ -127,7 +127,7 @@ async def find_tools(
     redact: Callable[[str], str],
     spawn: Spawn | None = None,
 ) -> Toolset:
-    """Find tools by name; raises TaskFailed if one is unknown or its server cannot be reached."""
+    """Find tools by name; raise TaskFailed if one is unknown or its server cannot be reached."""
     found: dict[str, Tool] = {}
     for provider_name, name in wire_names(names).items():
         try:
@@ -145,7 +145,7 @@ async def find_tools(
 
 
 def _valid_arguments(tool: Tool, use: ToolUse) -> dict[str, Any]:
-    """Return the arguments; raises BadArguments if they do not fit the tool's schema."""
+    """Return the arguments; raise BadArguments if they do not fit the tool's schema."""
     if isinstance(use.arguments, str):
         given = cut(use.arguments, MAX_SHOWN_CHARACTERS)
         raise BadArguments(f"the arguments are no JSON object: {given}")
@@ -175,7 +175,7 @@ def _problem(found: jsonschema_rs.ValidationError) -> str:
 async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> Any:
     """Call a tool for a program and return its result.
 
-    Raises TaskFailed if the tool is unknown, its arguments do not fit, or it fails.
+    Raise TaskFailed if the tool is unknown, its arguments do not fit, or it fails.
     """
     try:
         tool = await tools.find(call.tool)
@@ -247,7 +247,7 @@ class _Walk:
         self._parts = 0
 
     def sound(self, value: Any, levels: int) -> Any:
-        """Return the value with valid Unicode; raises ValueError if it is too large or not JSON."""
+        """Return the value with valid Unicode; raise ValueError if it is too large or not JSON."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise ValueError(f"they have more than {MAX_PARTS} parts")

@@ -38,7 +38,7 @@ def has_references(value: Any) -> bool:
 
 
 def resolved(value: Any, settings: SecretSettings, environment: Mapping[str, str] = os.environ) -> Any:
-    """Replace references with their secrets, and register the secrets. Raises SecretNotAllowed."""
+    """Replace references with their secrets, and register the secrets. Raise SecretNotAllowed."""
     if not has_references(value):
         return value
     return _replace(value, lambda reference: _look_up(reference, settings, environment))

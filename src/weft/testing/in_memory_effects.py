@@ -42,7 +42,7 @@ class Scripted:
     def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
         """Return the response: by name, else by a key that occurs in the text, else in another text.
 
-        Raises NotScripted if there is no match.
+        Raise NotScripted if there is no match.
         """
         source = self._source
         if callable(source):
@@ -172,7 +172,7 @@ class InMemoryEffects:
         return None if self._tools is None else frozenset(self._tools)
 
     def schema_text(self, path: str, source: str) -> str:
-        """Return the given text of a path. Raises FileNotFoundError."""
+        """Return the given text of a path. Raise FileNotFoundError."""
         if path not in self._files:
             raise FileNotFoundError(f"no file '{path}'")
         return self._files[path]

@@ -88,7 +88,7 @@ class ReplayingModel:
         return ""
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """Return the recorded response, streamed word by word if `on_text` is given. Raises ModelError."""
+        """Return the recorded response, streamed word by word if `on_text` is given. Raise ModelError."""
         exchange = self._cassette.next(payload)
         if exchange is not None:
             if on_text is not None:
@@ -121,7 +121,7 @@ class RecordedModels:
         self._cassette = Cassette(path, is_new=self._mode == "record")
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
-        """Return the model, recording or replaying. Raises ModelError."""
+        """Return the model, recording or replaying. Raise ModelError."""
         name = model if provider is None else f"{provider}:{(model or '').rpartition(':')[2]}"
         inner = self._inner
         if inner is None or self._mode == "replay":

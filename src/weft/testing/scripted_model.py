@@ -83,7 +83,7 @@ class ScriptedModel:
         return [_prompts(payload)[0] for payload in self.payloads]
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """Return the scripted response after the latency. Raises ModelError if no response is scripted."""
+        """Return the scripted response after the latency. Raise ModelError if no response is scripted."""
         self.payloads.append(payload)
         self._running += 1
         self.most_concurrent = max(self.most_concurrent, self._running)

@@ -9,7 +9,7 @@ from weft.limits import MAX_INTEGER_BITS
 
 
 def _number(name: str, value: Any) -> Any:
-    """Return the result of an operation. Raises ProgramError if it is too large or not real."""
+    """Return the result of an operation. Raise ProgramError if it is too large or not real."""
     if value.__class__ is int:
         if value.bit_length() > MAX_INTEGER_BITS:
             raise exhausted(

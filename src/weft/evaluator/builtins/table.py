@@ -59,7 +59,7 @@ def require_type(kind: str, name: str, *values: Any, first: int = 0) -> None:
 
 
 def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
-    """Return a list argument; nil is an empty list. Raises ProgramError."""
+    """Return a list argument; nil is an empty list. Raise ProgramError."""
     if value.__class__ is list:
         return value
     if value is None:

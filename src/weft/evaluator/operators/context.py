@@ -147,7 +147,7 @@ class TaskContext(Struct, frozen=True):
     """Where the template is called, if the next task is the body of a template."""
 
     def deeper(self, span: Span, *, called_at: Span = NOWHERE, **changes: Any) -> "TaskContext":
-        """Return the context one level further in. Raises TaskFailed beyond the depth limit."""
+        """Return the context one level further in. Raise TaskFailed beyond the depth limit."""
         if self.depth >= MAX_TASK_DEPTH:
             message = f"tasks are nested deeper than {MAX_TASK_DEPTH} levels"
             metrics = {"used": float(self.depth + 1), "limit": float(MAX_TASK_DEPTH)}

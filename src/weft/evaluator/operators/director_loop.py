@@ -28,7 +28,7 @@ from weft.language.source import Span
 def read_evaluation(result: TaskResult, span: Span) -> dict[str, Any]:
     """Return an evaluator's judgement from its parsed content, notes or text.
 
-    Raises TaskFailed if no judgement has a boolean `success`.
+    Raise TaskFailed if no judgement has a boolean `success`.
     """
     for found in (result.value, result.notes, _read(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):

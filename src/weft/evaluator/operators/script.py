@@ -53,7 +53,7 @@ class ScriptTask(TaskCode):
         return found
 
     def result(self, outcome: ScriptOutcome) -> TaskResult:
-        """Return the result of a successful script. Raises TaskFailed for a failed one."""
+        """Return the result of a successful script. Raise TaskFailed for a failed one."""
         failure = script_failure(outcome, self.node.timeout_seconds)
         if failure is not None:
             raise reject_output(self.compiler.machine, failed(failure, self.node.span))

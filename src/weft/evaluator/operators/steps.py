@@ -101,7 +101,7 @@ def run_with_timeout(
 
 
 def completed(result: TaskResult, span: Span) -> TaskResult:
-    """Return a completed result. Raises TaskFailed if it failed or requests a subtask."""
+    """Return a completed result. Raise TaskFailed if it failed or requests a subtask."""
     if result.status == "COMPLETE":
         return result
     if result.status == "FAILED":

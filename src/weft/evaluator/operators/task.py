@@ -179,14 +179,14 @@ class TaskCode:
         return context_payload(self.node, self.settings, entered.outer, entered.inputs, previous)
 
     def parsed(self, result: TaskResult) -> TaskResult:
-        """Return the result with its content parsed by the output format. Raises BadOutput."""
+        """Return the result with its content parsed by the output format. Raise BadOutput."""
         output = self.node.output_format
         if output is None or output.type != "json":
             return result
         return msgspec.structs.replace(result, parsed_content=parse_output(result.content, self.shape))
 
     def parse_or_fail(self, result: TaskResult) -> TaskResult:
-        """Return the parsed result. Raises TaskFailed if the content does not match the output format."""
+        """Return the parsed result. Raise TaskFailed if the content does not match the output format."""
         try:
             return self.parsed(result)
         except BadOutput as problem:
@@ -224,7 +224,7 @@ class TaskCode:
 
 
 def as_input(name: str, value: Any, span: Span) -> Any:
-    """Return a value as JSON. Raises a ProgramError that names the input if it cannot be converted."""
+    """Return a value as JSON. Raise a ProgramError that names the input if it cannot be converted."""
     try:
         return as_data(value)
     except ProgramError as error:
@@ -240,7 +240,7 @@ def as_task_result(value: Any, span: Span) -> TaskResult:
 
 
 def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
-    """Return the schema of the output format, or None. Raises InvalidProgram if the schema is invalid."""
+    """Return the schema of the output format, or None. Raise InvalidProgram if the schema is invalid."""
     output = node.output_format
     if output is None or output.schema is None:
         return None

@@ -59,7 +59,7 @@ _NOT_REPLACED = frozenset({"span", "inputs", "output_slot", "input_source", "ref
 
 
 def settings_of_call(keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
-    """Return the task fields that the keywords of a call replace. Raises ProgramError for bad values."""
+    """Return the task fields that the keywords of a call replace. Raise ProgramError for bad values."""
     try:
         return dict(read_setting(name, value, span) for name, value in keywords.items())
     except BadSetting as error:
@@ -74,7 +74,7 @@ def settings_of_reference(node: Reference) -> dict[str, Any]:
 
 
 def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
-    """Return the body of a template with other settings. Raises ProgramError if it is not a task."""
+    """Return the body of a template with other settings. Raise ProgramError if it is not a task."""
     if not changes:
         return body
     if not isinstance(body, TaskNode):
@@ -196,7 +196,7 @@ def _bind_arguments(
     keywords: Mapping[str, Any],
     span: Span,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return arguments by name, and the settings among the keywords. Raises ProgramError."""
+    """Return arguments by name, and the settings among the keywords. Raise ProgramError."""
     parameters = definition.parameters
     if len(arguments) > len(parameters):
         raise _error(
@@ -225,7 +225,7 @@ def _bind_arguments(
 def _fill_defaults(
     compiler: Compiler, definition: TaskDefinition, values: dict[str, Any], span: Span
 ) -> dict[str, Any]:
-    """Return the arguments with defaults. Raises ProgramError if one is missing or of a wrong type."""
+    """Return the arguments with defaults. Raise ProgramError if one is missing or of a wrong type."""
     missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
@@ -243,7 +243,7 @@ def _fill_defaults(
 
 
 def _check_return(compiler: Compiler, definition: TaskDefinition, value: Any, span: Span) -> Any:
-    """Return the result of a call. Raises TaskFailed if it does not match the template's return type."""
+    """Return the result of a call. Raise TaskFailed if it does not match the template's return type."""
     returns = definition.template.returns
     if returns is None:
         return value

@@ -34,7 +34,7 @@ class FilledText:
 
 
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
-    """Fill all texts. Raises one ProgramError that lists every unbound name."""
+    """Fill all texts. Raise one ProgramError that lists every unbound name."""
     wanted = list(texts)
     names = {name: span for text in wanted if text is not None for name, span in text.names.items()}
     require_bound(names, env, library)

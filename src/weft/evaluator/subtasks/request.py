@@ -110,7 +110,7 @@ _SHAPE = Shape(REQUEST_SCHEMA)
 
 
 def read_request(request: dict[str, Any]) -> SubtaskRequest:
-    """Parse a request. Raises BadRequest with everything that is wrong."""
+    """Parse a request. Raise BadRequest with everything that is wrong."""
     problems = [str(one) for one in _SHAPE.violations(request)]
     if request.get("name") is None and request.get("description") is None:
         problems.append("a request needs a name or a description of the template")

@@ -55,7 +55,7 @@ class Spawner:
         return tool_definition(self.compiler.library)
 
     def begin(self, request: dict[str, Any], number: int) -> "SpawnedSubtask":
-        """Return the requested subtask. Raises TaskFailed, which lists everything that is wrong."""
+        """Return the requested subtask. Raise TaskFailed, which lists everything that is wrong."""
         chain = self.context.chain
         depth = 1 if chain is None else chain.depth + 1
         errors = SubtaskErrors(request, depth)
@@ -188,14 +188,14 @@ class SubtaskErrors:
         self._depth = depth
 
     def parse_request(self) -> SubtaskRequest:
-        """Parse the request. Raises TaskFailed if it is invalid."""
+        """Parse the request. Raise TaskFailed if it is invalid."""
         try:
             return read_request(self._request)
         except BadRequest as error:
             raise self._invalid("the request is not valid", error.problems) from None
 
     def choose_template(self, compiler: Compiler, request: SubtaskRequest) -> TaskDefinition:
-        """Return the template of the request. Raises TaskFailed without a match or for wrong inputs."""
+        """Return the template of the request. Raise TaskFailed without a match or for wrong inputs."""
         try:
             definition = choose_template(compiler.library, request)
         except TaskFailed as error:

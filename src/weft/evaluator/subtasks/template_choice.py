@@ -21,7 +21,7 @@ _FILLERS = words(
 
 
 def choose_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefinition:
-    """Return the template of a request. Raises TaskFailed with the candidates if there is no match.
+    """Return the template of a request. Raise TaskFailed with the candidates if there is no match.
 
     Without a name, templates of the type and subtype that accept the inputs are ranked by exact name among
     the hints, then by words shared with hints and description, then by name.

@@ -39,7 +39,7 @@ class AiderProgram(Struct, frozen=True):
 
 
 def find_aider(settings: AiderSettings, environment: Mapping[str, str]) -> AiderProgram | None:
-    """Find an installed aider, or return None. Raises ExecutionFailed if a configured one is unusable."""
+    """Find an installed aider, or return None. Raise ExecutionFailed if a configured one is unusable."""
     if settings.program is not None:
         found = shutil.which(settings.program, path=environment.get("PATH"))
         if found is None:
@@ -115,7 +115,7 @@ Say = Callable[[str], None]
 
 
 async def ready_aider(settings: AiderSettings, environment: Mapping[str, str], say: Say) -> AiderProgram:
-    """Find aider, or install it; raises ExecutionFailed."""
+    """Find aider, or install it; raise ExecutionFailed."""
     found = await run_blocking(lambda: find_aider(settings, environment), name="weft-aider")
     if found is not None:
         return found

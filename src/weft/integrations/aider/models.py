@@ -45,7 +45,7 @@ class AiderModels:
 
     @asynccontextmanager
     async def opened(self, model: str | None, provider: str | None = None) -> AsyncIterator[AiderModel]:
-        """Yield the model, which aider can use during the `with` block. Raises ModelError."""
+        """Yield the model, which aider can use during the `with` block. Raise ModelError."""
         name = resolved(model, self._settings, provider)
         if name.provider != LOCAL:
             yield self._provider_model(name)

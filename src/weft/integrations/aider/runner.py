@@ -78,7 +78,7 @@ async def run_automatic(
     commands: CommandSettings,
     work: Work,
 ) -> AiderResult:
-    """Run aider and return its result; raises ExecutionFailed, with the result in its details."""
+    """Run aider and return its result; raise ExecutionFailed, with the result in its details."""
     scratch.fill(request, automatic_restrictions(request.roots, scratch.folder, request.kept_files))
     argv = argv_of(program, request, scratch, is_git=is_git)
     started = time.monotonic()
@@ -159,7 +159,7 @@ class AiderRunner:
         self._environment = environment
 
     async def run(self, inputs: AiderInputs, work: Work) -> AiderResult:
-        """Run aider and return its result; raises ExecutionFailed."""
+        """Run aider and return its result; raise ExecutionFailed."""
         if inputs.mode == "interactive":
             require_terminal()  # before anything is installed or loaded
         self._check_allowed()

@@ -48,7 +48,7 @@ async def run_interactive(
     is_git: bool,
     work: Work,
 ) -> AiderResult:
-    """Run a session with a person and return its result; raises ExecutionFailed."""
+    """Run a session with a person and return its result; raise ExecutionFailed."""
     terminal = require_terminal()
     scratch.fill(request, interactive_restrictions(request.prompt))
     started = time.monotonic()
@@ -74,7 +74,7 @@ async def run_interactive(
 
 
 def require_terminal() -> int:
-    """Return the descriptor of the terminal; raises a permanent ExecutionFailed if there is no terminal."""
+    """Return the descriptor of the terminal; raise a permanent ExecutionFailed if there is no terminal."""
     streams = (sys.stdin, sys.stdout)
     if any(stream is None or not stream.isatty() for stream in streams):
         raise ExecutionFailed(

@@ -112,7 +112,7 @@ def catalogue() -> tuple[Entry, ...]:
 
 
 def find_entry(name: str) -> Entry:
-    """Find a model by name or alias. Raises NoSuchEmbeddedModel."""
+    """Find a model by name or alias. Raise NoSuchEmbeddedModel."""
     for entry in catalogue():
         if name == entry.name or name in entry.aliases:
             return entry
@@ -218,7 +218,7 @@ def best(makes: Makes, folder: Path | None = None) -> Entry:
 def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") -> LocalFile:
     """Return the verified file of `local:NAME`. `auto` is the best installed model; a path is used unchecked.
 
-    Raises ModelError.
+    Raise ModelError.
     """
     if name == AUTO:
         entry = best(makes, folder)
@@ -252,7 +252,7 @@ def is_path(name: str) -> bool:
 def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") -> Entry | None:
     """Return the catalogue entry that `local:NAME` needs, or None if it is installed or not in the catalogue.
 
-    Raises ModelError if the model is of the other kind.
+    Raise ModelError if the model is of the other kind.
     """
     try:
         entry = best(makes, folder) if name == AUTO else find_entry(name)

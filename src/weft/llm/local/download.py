@@ -153,7 +153,7 @@ def pull(
 ) -> Path:
     """Download a model unless it is installed and intact; return its file.
 
-    Raises FetchFailed, WrongContents, NoRoom, CacheUnusable.
+    Raise FetchFailed, WrongContents, NoRoom, CacheUnusable.
     """
     folder = folder or models_folder()
     if is_whole(entry, folder):
@@ -178,7 +178,7 @@ def pull(
 def remove(entry: Entry, folder: Path | None = None) -> int:
     """Delete a model and the leftovers of its downloads; return the number of freed bytes.
 
-    Raises CacheUnusable, also while the model is being downloaded.
+    Raise CacheUnusable, also while the model is being downloaded.
     """
     folder = folder or models_folder()
     try:

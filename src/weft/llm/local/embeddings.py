@@ -58,7 +58,7 @@ class EmbeddingModel:
     async def embed(self, texts: Sequence[str], *, max_tokens: int | None = None) -> Embeddings:
         """Return a vector for each text. Texts are truncated to `max_tokens`; if None, they must fit.
 
-        Raises ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancellation stops
+        Raise ContextTooLong, ModelError, and ValueError for a `max_tokens` below three. Cancellation stops
         the model after the current text.
         """
         if max_tokens is not None and max_tokens < MIN_TOKENS:
@@ -255,7 +255,7 @@ class _TensorHeader(Struct, frozen=True):
 
 
 def make_gguf(source: Path, sizes: tuple[int, ...], target: Path, name: str) -> None:
-    """Convert a BERT sentence model with mean pooling to GGUF. Raises WrongContents.
+    """Convert a BERT sentence model with mean pooling to GGUF. Raise WrongContents.
 
     `source` is the concatenation of `config.json`, `vocab.txt` and `model.safetensors`, with these sizes.
     """

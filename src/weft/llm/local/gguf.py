@@ -31,7 +31,7 @@ class ModelMetadata(Struct, frozen=True, kw_only=True):
 def kind_of(name: str) -> Makes:
     """Return whether the model `local:NAME` or `NAME` makes text or embeddings; it need not be installed.
 
-    Raises NoSuchEmbeddedModel, ModelError.
+    Raise NoSuchEmbeddedModel, ModelError.
     """
     name = name.removeprefix(f"{PROVIDER}:")
     if name == AUTO:
@@ -45,7 +45,7 @@ def kind_of(name: str) -> Makes:
 
 
 def read_metadata(path: Path) -> ModelMetadata:
-    """Read the metadata of a model file. Raises ModelError if it is not a GGUF file."""
+    """Read the metadata of a model file. Raise ModelError if it is not a GGUF file."""
     try:
         with path.open("rb") as file:
             found = _read_header(file)

@@ -184,7 +184,7 @@ _CONDITIONS = frozenset(
 
 
 def grammar_of(schema: dict[str, Any] | bool) -> str:
-    """Return the grammar of the JSON texts that fit a schema, in GBNF notation; raises ModelError."""
+    """Return the grammar of the JSON texts that fit a schema, in GBNF notation; raise ModelError."""
     builder = _Builder(schema)
     try:
         builder.rules["root"] = builder.value(schema, 0)

@@ -51,7 +51,7 @@ class EmbeddedModels:
         self._settings = settings
 
     async def find(self, model: str | None, provider: str | None = None) -> "EmbeddedModel":
-        """Find and load `local:NAME` or `NAME`; None finds the best installed model. Raises ModelError."""
+        """Find and load `local:NAME` or `NAME`; None finds the best installed model. Raise ModelError."""
         if provider not in (None, PROVIDER):
             raise ModelError("configuration_error", f"'{provider}' is not the provider of embedded models")
         file = await self._file(model, "text")
@@ -64,7 +64,7 @@ class EmbeddedModels:
     async def find_embedding(self, model: str | None = None) -> EmbeddingModel:
         """Find and load the embedding model `local:NAME` or `NAME`; None finds the best installed one.
 
-        Raises ModelError.
+        Raise ModelError.
         """
         file = await self._file(model, "embeddings")
         metadata = await asyncio.to_thread(read_metadata, file.path)

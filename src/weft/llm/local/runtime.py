@@ -38,7 +38,7 @@ class PrivateFolder:
     """A temporary folder of this process, with a lock that the kernel releases when the process ends."""
 
     def __init__(self) -> None:
-        """Create the folder. Raises OSError."""
+        """Create the folder. Raise OSError."""
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_folder()))
         # Renamed after it is locked, so that `sweep` in another process never finds an unheld lock of ours.
         new = self.path / f"{_LOCK}.new"
@@ -118,7 +118,7 @@ class Runtime:
         return self._is_closed
 
     async def start(self) -> None:
-        """Wait until the model is loaded. Raises ModelError."""
+        """Wait until the model is loaded. Raise ModelError."""
         await self._running()
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
@@ -291,7 +291,7 @@ class _Process:
         return "its process does not respond"
 
     async def stream(self, address: str, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Yield the events of a response. Raises ModelError, or ConnectionError if the process is gone."""
+        """Yield the events of a response. Raise ModelError, or ConnectionError if the process is gone."""
         import httpx2
 
         try:
@@ -314,7 +314,7 @@ class _Process:
     async def post(self, address: str, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Send requests in order and return the responses.
 
-        Raises ModelError, or ConnectionError if the process is gone.
+        Raise ModelError, or ConnectionError if the process is gone.
         """
         import httpx2
 

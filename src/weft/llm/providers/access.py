@@ -58,7 +58,7 @@ def provider_names(settings: ModelsSettings) -> list[str]:
 def access_to(
     name: str, settings: ModelsSettings, environment: Mapping[str, str], *, needs_client: bool = True
 ) -> Access:
-    """Return the access to a provider; raises ModelError if a key, a package or a setting is missing.
+    """Return the access to a provider; raise ModelError if a key, a package or a setting is missing.
 
     `needs_client` is False if another process makes the requests, so that no client package is needed.
     """

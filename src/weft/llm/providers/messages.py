@@ -293,7 +293,7 @@ def settings_of(payload: HandlerPayload, temperature: float | None, max_tokens: 
 
 
 def parse_response(response: ModelResponse, model: str, held: HeldOutput | None) -> ModelReply:
-    """Convert a response, without its cost; raises ValueError if it has neither parts nor a finish reason."""
+    """Convert a response, without its cost; raise ValueError if it has neither parts nor a finish reason."""
     if not response.parts and response.finish_reason is None:
         raise ValueError("a response without parts and without a finish reason")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))

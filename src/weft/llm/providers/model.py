@@ -88,7 +88,7 @@ class ProviderModel:
         )
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
-        """Send the payload and return the response, streamed if `on_text` is given. Raises ModelError.
+        """Send the payload and return the response, streamed if `on_text` is given. Raise ModelError.
 
         A request is retried after a transient error, unless text has been delivered already: then the error
         is raised with `partial_text`.

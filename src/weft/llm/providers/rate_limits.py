@@ -172,7 +172,7 @@ class ProviderLimits:
     async def ticket(self, tokens: int, longest_wait: float | None = None) -> AsyncIterator[Ticket]:
         """Wait for admission, and hold one of the concurrency slots during the `with` block.
 
-        Raises ModelError if the provider asked for a pause longer than `longest_wait` seconds.
+        Raise ModelError if the provider asked for a pause longer than `longest_wait` seconds.
         """
         ticket = await self._acquire(tokens, longest_wait)
         try:

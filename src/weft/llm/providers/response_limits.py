@@ -44,7 +44,7 @@ class ResponseCapture:
         self.location = response.headers.get("location", "")
 
     def add(self, piece: bytes) -> None:
-        """Count a piece; raises AnswerTooLarge."""
+        """Count a piece; raise AnswerTooLarge."""
         self.size += len(piece)
         if len(self.head) < HEAD_BYTES:
             self.head += piece[: HEAD_BYTES - len(self.head)]

@@ -94,7 +94,7 @@ async def read_stream(
 ) -> ModelResponse:
     """Read a stream and return the response, truncated if it exceeds a length limit.
 
-    Raises TimeoutError if no content arrives for `seconds`. Comments and blanks, which servers send to keep a
+    Raise TimeoutError if no content arrives for `seconds`. Comments and blanks, which servers send to keep a
     connection open, are not content.
     """
     try:

@@ -61,7 +61,7 @@ def last_due_before(cron: Cron, zone: ZoneInfo, before: datetime) -> datetime | 
 def _wall_times(cron: Cron, start: datetime, *, reverse: bool) -> Iterator[datetime]:
     """Yield the matching wall times after `start`, or before it if `reverse`.
 
-    Raises OverflowError at the end of the calendar. cronsim stops after 50 years without a match; the
+    Raise OverflowError at the end of the calendar. cronsim stops after 50 years without a match; the
     longest gap of a possible expression is 40 years (29 February on one weekday, with 2100 in between).
     """
     return CronSim(cron.text, start, reverse=reverse)
