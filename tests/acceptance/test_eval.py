@@ -226,7 +226,7 @@ def test_a_schema_file_is_found_beside_the_program(tmp_path: Path) -> None:
     )
 
     assert evaluate("--file", tmp_path / "a.sexp", "--set", "given=12").out == "12\n"
-    assert "does not fit" in evaluate("--file", tmp_path / "a.sexp", "--set", "given=twelve").err
+    assert "does not match" in evaluate("--file", tmp_path / "a.sexp", "--set", "given=twelve").err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -178,5 +178,5 @@ def test_an_executor_that_is_not_known_is_warned_of_with_the_nearest_name(tmp_pa
     ran = weft("flow", "submit", tmp_path / "flow.json", db=str(tmp_path / "weft.db"))
 
     assert ran.code == 0
-    assert "no executor is called 'comand'" in ran.err
+    assert "there is no executor 'comand'" in ran.err
     assert "did you mean 'command'" in ran.err

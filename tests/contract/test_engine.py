@@ -366,7 +366,7 @@ async def test_a_typo_in_an_executors_name_fails_at_once_while_other_processes_r
     serving.cancel()
 
     error = (await bench.read(flow)).root.error or ""
-    assert "no executor is called 'sleeep'" in error
+    assert "there is no executor 'sleeep'" in error
     assert "did you mean 'sleep'" in error
 
 
@@ -380,4 +380,4 @@ async def test_a_task_that_nobody_can_do_fails_when_the_last_other_process_has_g
         await bench.store.remove_worker("of-an-older-version", now=bench.store.clock.now())
         await running
 
-    assert "no executor is called 'greet'" in ((await bench.read(flow)).root.error or "")
+    assert "there is no executor 'greet'" in ((await bench.read(flow)).root.error or "")

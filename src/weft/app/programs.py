@@ -260,7 +260,7 @@ async def named_program(
 ) -> StoredProgram:
     """Return a program that calls a registered template with these arguments.
 
-    Raise UnknownTemplate, or InvalidTasks if the arguments do not fit.
+    Raise UnknownTemplate, or InvalidTasks if the arguments do not match its parameters.
     """
     template = await find_template(app.store, name, user_id=app.owner.user_id)
     check_arguments(template, inputs)

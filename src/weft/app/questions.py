@@ -36,7 +36,7 @@ class NothingAsked(RequestError):
     code = "nothing-asked"
 
     def __init__(self, *, task_id: TaskId) -> None:
-        super().__init__(f"no question of task {task_id} waits for an answer")
+        super().__init__(f"task {task_id} has no open question")
         self.task_id = task_id
 
 

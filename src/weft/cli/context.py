@@ -39,7 +39,9 @@ MAX_SHOWN_WORDS = 6
     help="Search the text of files, or only their paths, titles, names and headings.",
 )
 @click.option("--rerank", "is_ranked", is_flag=True, help="Let a model rank the matches.")
-@click.option("--model", metavar="MODEL", type=TEXT, help="Model for --rerank. Also WEFT_MODEL.")
+@click.option(
+    "--model", metavar="MODEL", type=TEXT, help="Model for --rerank. Environment variable: WEFT_MODEL."
+)
 @click.option(
     "--path",
     "roots",
@@ -48,7 +50,9 @@ MAX_SHOWN_WORDS = 6
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Search this folder instead of the project's roots. May be repeated.",
 )
-@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
+@click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
 @json_option
 def context(
     query: str,

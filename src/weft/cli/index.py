@@ -61,7 +61,9 @@ def index(**_: Any) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
+@click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
 @json_option
 def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Index new and changed files; safe to interrupt.
@@ -87,7 +89,9 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
+@click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
 @json_option
 def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
@@ -110,7 +114,9 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 
 @click.command()
-@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
+@click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
 @json_option
 def status(db: str | None, is_json: bool) -> None:
     """Show the indexed folders, the number of files and the size of the index."""
@@ -152,7 +158,9 @@ def _when(seconds: float | None) -> str:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option("--db", metavar="FILE|URL", help="Store that the index belongs to. Also WEFT_DB.")
+@click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
 @click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Update the index as files change, until Ctrl-C."""

@@ -31,13 +31,13 @@ def store_options(command: F) -> F:
     command = click.option(
         "--user",
         metavar="USER",
-        help="Owner of new tasks; only their tasks are visible. Also WEFT_USER. "
+        help="Owner of new tasks; only their tasks are visible. Environment variable: WEFT_USER. "
         "Default: no owner, all tasks visible.",
     )(command)
     return click.option(
         "--db",
         metavar="FILE|URL",
-        help="Store to use: a SQLite file, postgresql://... or :memory: . Also WEFT_DB.",
+        help="Store to use: a SQLite file, postgresql://... or :memory: . Environment variable: WEFT_DB.",
     )(command)
 
 
@@ -176,7 +176,8 @@ def model_options(command: F) -> F:
         "--model",
         metavar="MODEL",
         type=TEXT,
-        help="Model for tasks that do not name one: an alias, or provider:model. Also WEFT_MODEL.",
+        help="Model for tasks that do not name one: an alias, or provider:model. "
+        "Environment variable: WEFT_MODEL.",
     )(command)
 
 

@@ -78,7 +78,7 @@ _WORDS: tuple[tuple[type[Any], str], ...] = (
 
 
 def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | None:
-    """Return a message about the first value that does not fit its setting; None if all fit."""
+    """Return a message about the first value that is not valid for its setting; None if all are valid."""
     for field in msgspec.structs.fields(kind):
         if field.name not in values:
             continue

@@ -301,7 +301,7 @@ class Engine:
             self._wake.set()
         elif not outcome:
             log.warning(
-                "late result of task %s, attempt %s, dropped",
+                "late result of task %s, attempt %s, dropped: this worker no longer holds the claim",
                 claim.task_id,
                 claim.attempt,
                 extra={"action": "finish_lost_claim", "task_id": claim.task_id, "attempt": claim.attempt},

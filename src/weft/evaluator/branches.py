@@ -14,7 +14,7 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 
 
 class ReplayedLimit(Struct, frozen=True):
-    """The recorded point where a limit ended a scope: steps, and limits opened since the last step."""
+    """Where a limit ended a recorded scope: after `steps` steps and then `limits` scopes with limits."""
 
     steps: int
     limits: int
@@ -31,17 +31,17 @@ class Branch(greenlet):
         self.level = level
         self.prefix = prefix
         self.item = 0
-        """The number of the current item, from 1; 0 if the branch has no items."""
+        """Number, from 1, of the item that the branch evaluates; 0 outside of parallel items."""
         self.steps = 0
         self.limits = 0
-        """How many scopes with limits were opened since the last step."""
+        """Number of scopes with limits that were opened since the last step."""
         self.replayed_limit: ReplayedLimit | None = None
-        """Where a recorded limit ends the scope, on replay."""
+        """On replay: the recorded limit that ends the current scope."""
         self.conversation: tuple[Turn, ...] = ()
-        """The turns of tasks with `history` so far: those before the branch, then its own."""
+        """The turns so far of tasks with `history`: those before the branch, then those in it."""
 
     def next_key(self) -> str:
-        """Return the key of the next step; raise the recorded error once a replayed limit is reached."""
+        """Return the key of the next step. Raise the recorded error if a replayed limit is reached."""
         if self.replayed_limit is not None and self.steps >= self.replayed_limit.steps:
             raise self.replayed_limit.error
         self.steps += 1
@@ -53,7 +53,7 @@ class Branch(greenlet):
         return f"{self.prefix}{item}{number}"
 
     def next_limit(self) -> str:
-        """Return the key of the next scope with limits; raise as `next_key` does."""
+        """Return the key of the next scope with limits. Raise like `next_key`."""
         end = self.replayed_limit
         if end is not None and (self.steps, self.limits) >= (end.steps, end.limits):
             raise end.error

@@ -14,12 +14,12 @@ from weft.limits import MAX_JSON_DEPTH
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
 _BYTE = re.compile(r" \(byte (\d+)\)\Z")
-_HALF = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])")
-"""An escaped first half of a surrogate pair without the second half."""
+_LONE_SURROGATE = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])")
+"""An escaped high surrogate that is not followed by a low one."""
 
 
 class BadOutput(Exception):
-    """A content does not match its output format. Never leaves the evaluator."""
+    """The output does not match its format. Never leaves the evaluator."""
 
     def __init__(self, kind: str, message: str, location: str) -> None:
         super().__init__(f"{message} (at {location})" if location else message)
@@ -28,32 +28,32 @@ class BadOutput(Exception):
         self.location = location
 
     def as_json(self) -> dict[str, str]:
-        """Return the error as `notes.parseError`."""
+        """Return the value of `notes.parseError`."""
         return {"type": self.kind, "message": self.message, "location": self.location}
 
 
 def parse_output(content: str, shape: Shape | None) -> Any:
-    """Return the JSON value of a content. Raise BadOutput.
+    """Parse the content of a result as JSON. Raise BadOutput if it is malformed or violates the schema.
 
-    A fenced block around the whole content is removed. Text before or after the JSON is an error. Of a
-    duplicate name in an object the last value counts.
+    A code fence around the whole content is removed. Text before or after the JSON is an error. If an object
+    repeats a name, the last value is used.
     """
     fenced = _FENCE.match(content)
     value = _read(content, fenced.span(1)) if fenced else _read(content, (0, len(content)))
     if _depth(value) > MAX_JSON_DEPTH:
         raise BadOutput("json_syntax", f"the JSON is nested deeper than {MAX_JSON_DEPTH} levels", "")
-    found = shape.violations(value) if shape is not None else []
-    if found:
-        message = "; ".join(str(one) for one in found)
-        raise BadOutput("schema_mismatch", message, found[0].location)
+    violations = shape.violations(value) if shape is not None else []
+    if violations:
+        message = "; ".join(map(str, violations))
+        raise BadOutput("schema_mismatch", message, violations[0].location)
     return value
 
 
 def format_failure(problem: BadOutput, content: str, span: Span) -> TaskFailed:
-    """Return the error for a content that does not match its format; the error keeps the content."""
+    """Return the error of a task whose output does not match its format; it contains the output."""
     error = TaskFailure(
         "output_format_failure",
-        f"the output does not fit its format: {problem}",
+        f"the output does not match its format: {problem}",
         content=content,
         notes={"parseError": problem.as_json()},
     )
@@ -61,7 +61,7 @@ def format_failure(problem: BadOutput, content: str, span: Span) -> TaskFailed:
 
 
 def _read(content: str, part: tuple[int, int]) -> Any:
-    """Parse a part of the content; locations refer to the whole content."""
+    """Parse a part of the content; locations in errors count from the start of the content."""
     text = content[slice(*part)]
     try:
         return msgspec.json.decode(text)
@@ -74,22 +74,22 @@ def _read(content: str, part: tuple[int, int]) -> Any:
 
 
 def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
-    """Return what is wrong with a text that is not JSON, and at which character; None if unknown."""
+    """Return the message of a JSON syntax error, and its character offset or None if that is unknown."""
     if not text.strip():
         return "the output is empty; JSON was expected", 0
     if isinstance(error, UnicodeEncodeError):
-        return "half of a surrogate pair is not a character", error.start
+        return "a lone surrogate is not a valid character", error.start
     message = str(error)
-    named = _BYTE.search(message)
-    if named is not None:
-        byte = int(named[1]) - (
-            "trailing characters" in message
-        )  # there the parser is already past the first one
+    offset = _BYTE.search(message)
+    if offset is not None:
+        byte = int(offset[1])
+        if "trailing characters" in message:
+            byte -= 1  # msgspec reports the byte after the first trailing one
         return _BYTE.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
-    try:  # msgspec reports only a truncated text, also for `no`, which begins like `null`
+    try:  # msgspec reports no offset for truncated input, such as `no`, which begins like `null`
         json.loads(text)
-        if half := _HALF.search(text):  # `json` accepts it
-            return "half of a surrogate pair is not a character", half.start()
+        if surrogate := _LONE_SURROGATE.search(text):  # `json` accepts it
+            return "a lone surrogate is not a valid character", surrogate.start()
     except json.JSONDecodeError as found:
         return f"JSON is malformed: {found.msg[0].lower()}{found.msg[1:]}", found.pos
     except (RecursionError, ValueError):
@@ -102,15 +102,15 @@ def _location(before: str) -> str:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep lists and dicts nest; iterative, so that any depth works."""
+    """Return the nesting depth of lists and dicts, without recursion."""
     depth = 0
     level = [value]
-    while level := [part for one in level for part in _parts(one)]:
+    while level := [child for parent in level for child in _children(parent)]:
         depth += 1
     return depth
 
 
-def _parts(value: Any) -> Any:
+def _children(value: Any) -> Any:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()

@@ -11,7 +11,7 @@ U = TypeVar("U")
 
 
 class Resolved(Generic[T]):
-    """A known result that can be awaited; a replay of many steps needs no turn of the event loop for it."""
+    """A known result that can be awaited without an iteration of the event loop, which makes replay fast."""
 
     __slots__ = ("value",)
 

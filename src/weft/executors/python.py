@@ -86,7 +86,9 @@ class PythonFunction:
         is_its_own = getattr(found, "__module__", None) == module_name
         if not callable(found) or not is_its_own:
             raise ExecutionFailed(
-                f"'{name}' is not a function defined in module '{module_name}'", is_permanent=True
+                f"'{name}' is not a function defined in module '{module_name}'; an imported function must be "
+                "named with the module that defines it",
+                is_permanent=True,
             )
         return cast(Callable[..., Any], found)
 

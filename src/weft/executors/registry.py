@@ -41,12 +41,12 @@ BUILT_IN_IDS = frozenset(
 )
 """Ids reserved for built-in executors, of `weft.executors.builtin` and `weft.effects.tools`."""
 
-MADE_OF = "__weft_executor__"
-"""Attribute of a decorated function or class that has its registered executor."""
+EXECUTOR_ATTRIBUTE = "__weft_executor__"
+"""Attribute that holds the executor of a decorated function or class."""
 
 
 FindExecutors = Callable[[Collection[str]], Awaitable[Iterable[Executor]]]
-"""Returns executors for methods that are not registered, such as those of templates."""
+"""Returns executors for methods that have none yet, for instance names of templates."""
 
 
 class UnknownExecutor(RequestError):
@@ -56,7 +56,7 @@ class UnknownExecutor(RequestError):
     exit_code = EXIT_NOT_FOUND
 
     def __init__(self, method: str, *, hint: str = "") -> None:
-        super().__init__(f"no executor is called '{shown(method)}' (schemas.method){hint}")
+        super().__init__(f"there is no executor '{shown(method)}' (schemas.method){hint}")
         self.method = method
         self.hint = hint
 
@@ -72,7 +72,7 @@ class DuplicateExecutor(RequestError):
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """An executor and its source, or the error of one that could not be loaded."""
+    """An entry of the registry: an executor, or the error if it could not be loaded."""
 
     id: str
     source: str
@@ -117,11 +117,11 @@ class ExecutorRegistry:
             self._registered[executor_id] = Registered(id=executor_id, source=source, error=error)
 
     def get(self, method: str) -> Executor:
-        """Return the executor for `schemas.method`. Raise UnknownExecutor if it is unknown or not loaded."""
+        """Return the executor for `schemas.method`. Raise UnknownExecutor if it is missing or not loaded."""
         found = self.find(method)
         if found is None:
             ids = [registered.id for registered in self.describe() if registered.error is None]
-            raise UnknownExecutor(method, hint=nearest(method, ids) or _choice(ids))
+            raise UnknownExecutor(method, hint=nearest(method, ids) or _list_executors(ids))
         if found.executor is None:
             raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
         return found.executor
@@ -144,7 +144,7 @@ class ExecutorRegistry:
 
     @property
     def methods(self) -> frozenset[str]:
-        """Return the ids of all executors, in the form that stores index; it is used for each claim."""
+        """Return the ids of all executors as `indexed_method` returns them. Fast: every claim needs them."""
         return self._methods if self._base is None else self._methods | self._base.methods
 
     def list(self) -> tuple[Executor, ...]:
@@ -152,7 +152,7 @@ class ExecutorRegistry:
         return tuple(executor for executor in found if executor is not None)
 
     def describe(self) -> tuple[Registered, ...]:
-        """Return the executors and the failures to load one, sorted by id."""
+        """Return all entries, including executors that could not be loaded, sorted by id."""
         merged = dict(self._registered)
         if self._base is not None:
             merged = {registered.id: registered for registered in self._base.describe()} | merged
@@ -175,7 +175,7 @@ class ExecutorRegistry:
         """
 
         def decorate(target: T) -> T:
-            made = adapt(
+            adapted = adapt(
                 executor_id,
                 target,
                 type=type,
@@ -183,22 +183,22 @@ class ExecutorRegistry:
                 input_schema=input_schema,
                 output_schema=output_schema,
             )
-            self.register(made, source=f"{target.__module__}.{target.__qualname__}")
-            setattr(target, MADE_OF, made)
+            self.register(adapted, source=f"{target.__module__}.{target.__qualname__}")
+            setattr(target, EXECUTOR_ATTRIBUTE, adapted)
             return target
 
         return decorate
 
     def find(self, executor_id: str) -> Registered | None:
-        """Return the executor or the failure with this id, or None."""
+        """Return the entry with this id, or None."""
         found = self._registered.get(executor_id)
         if found is None and self._base is not None:
             return self._base.find(executor_id)
         return found
 
 
-def _choice(ids: "list[str]") -> str:
-    return f"; there are: {', '.join(ids)}" if ids else "; no executors are registered"
+def _list_executors(ids: "list[str]") -> str:
+    return f"; known executors are {', '.join(ids)}" if ids else "; no executors are registered"
 
 
 decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
@@ -213,15 +213,15 @@ log = logging.getLogger(__name__)
 
 
 def register_plugins(registry: ExecutorRegistry) -> None:
-    """Register the plug-ins; record those that cannot be loaded with their errors."""
+    """Register the plug-ins; for those that cannot be loaded, record the error."""
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         source = f"plug-in {point.value}"
         try:
             with _record_interrupts() as interrupts:
                 registry.register(_load(point), source=source)
         except BaseException as error:
-            # A plug-in is third-party code: no exception of it, not even SystemExit, may keep weft from
-            # starting. Only a real Ctrl-C is passed on.
+            # A plug-in is third-party code: no exception that it raises, not even SystemExit, may prevent
+            # weft from starting. Only a real Ctrl-C is raised again.
             if isinstance(error, KeyboardInterrupt) and interrupts:
                 raise
             reason = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
@@ -236,11 +236,11 @@ def register_plugins(registry: ExecutorRegistry) -> None:
 
 @contextmanager
 def _record_interrupts() -> Iterator[list[int]]:
-    """Yield a list of the SIGINTs inside the block; if empty, the code itself raised KeyboardInterrupt."""
+    """Yield a list of the SIGINTs received in the block, to tell Ctrl-C from a raised KeyboardInterrupt."""
     recorded: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield recorded  # signals raise no exceptions here
+        yield recorded  # SIGINT has no Python handler, or it runs in another thread
         return
 
     def record(number: int, frame: FrameType | None) -> None:
@@ -257,14 +257,14 @@ def _record_interrupts() -> Iterator[list[int]]:
 def _load(point: EntryPoint) -> Executor:
     executor = _executor(point.name, point.load())
     if executor.id != point.name:
-        raise ValueError(f"the entry point is called '{point.name}', its executor '{executor.id}'")
+        raise ValueError(f"the entry point '{point.name}' must have the id of its executor, '{executor.id}'")
     return executor
 
 
 def _executor(executor_id: str, loaded: Any) -> Executor:
-    made: Executor | None = getattr(loaded, MADE_OF, None)
-    if made is not None:
-        return made
+    registered: Executor | None = getattr(loaded, EXECUTOR_ATTRIBUTE, None)
+    if registered is not None:
+        return registered
     if not isinstance(loaded, type) and hasattr(loaded, "id") and hasattr(loaded, "execute"):
         found: Executor = loaded
         return found

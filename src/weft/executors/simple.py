@@ -186,7 +186,7 @@ def _chosen(wanted: list[str], work: Work) -> list[TaskId]:
         if not found:
             known = [*work.dependency_names.values(), *work.dependencies]
             raise ExecutionFailed(
-                f"no completed dependency is called '{name}'{nearest(name, known)}", is_permanent=True
+                f"no completed dependency has the name '{name}'{nearest(name, known)}", is_permanent=True
             )
         chosen.update(dict.fromkeys(found))
     return list(chosen)
@@ -198,7 +198,7 @@ def _by_name(chosen: list[TaskId], work: Work) -> JsonObject:
         name = work.dependency_names.get(task_id, task_id)
         if name in results:
             raise ExecutionFailed(
-                f"several dependencies are called '{name}': use key_by 'id'", is_permanent=True
+                f"several dependencies have the name '{name}': use key_by 'id'", is_permanent=True
             )
         results[name] = work.dependencies[task_id]
     return results

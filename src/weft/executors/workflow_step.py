@@ -60,7 +60,7 @@ class WorkflowStep:
         step = read_inputs(StepInputs, work.inputs)
         if step.output_name not in (None, work.task.name):
             # Other steps find the result by the name of the record, as they cannot see its inputs.
-            reason = f"output_name is '{step.output_name}', but the record is called '{work.task.name}'"
+            reason = f"output_name is '{step.output_name}', but the name of the record is '{work.task.name}'"
             raise ExecutionFailed(reason, is_permanent=True)
         if ":" in step.task_name and self._executors.find(step.task_name) is None:
             reason = (
@@ -82,9 +82,9 @@ def _mapped(step: StepInputs, work: Work) -> JsonObject:
 
 def _result_of(name: str, work: Work) -> JsonObject:
     """Return the result of the completed dependency with this name. Raise ExecutionFailed unless unique."""
-    found = [task_id for task_id, called in work.dependency_names.items() if called == name]
+    found = [task_id for task_id, other in work.dependency_names.items() if other == name]
     if len(found) != 1:
-        how_many = "several completed dependencies are" if found else "no completed dependency is"
+        how_many = "several completed dependencies have" if found else "no completed dependency has"
         hint = "" if found else nearest(name, work.dependency_names.values())
-        raise ExecutionFailed(f"{how_many} called '{name}'{hint}", is_permanent=True)
+        raise ExecutionFailed(f"{how_many} the name '{name}'{hint}", is_permanent=True)
     return work.dependencies[found[0]]

@@ -149,7 +149,7 @@ _Known = Mapping[str, str | None]
 """Constant strings by name; None where the program computes the value."""
 
 _UNCERTAIN = (And, Cond, If, IterativeLoop, Lambda, Loop, Or, Quote, Reduce, TaskCond, Template, Try)
-"""Forms with parts that may not be evaluated."""
+"""Forms with parts that are evaluated conditionally or not at all."""
 
 
 _MAX_CALLS = 1_000

@@ -109,7 +109,7 @@ def output_instructions(schema: dict[str, Any] | None, features: Features) -> st
 
 
 def json_instructions(schema: dict[str, Any]) -> str:
-    """Return instructions for JSON that fits the schema; `{}` is JSON of any shape."""
+    """Return instructions for JSON that matches the schema; `{}` means any JSON."""
     if not schema:
         return _JSON
     return f"{_JSON} It must fit this JSON Schema:\n{json.dumps(schema, ensure_ascii=False)}"

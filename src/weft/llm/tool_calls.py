@@ -51,7 +51,7 @@ MAX_PROBLEMS = 5
 
 
 class BadArguments(Exception):
-    """The arguments do not fit the schema of a tool. Callers of this module turn it into other errors."""
+    """The arguments do not match the schema of a tool. Callers of this module turn it into other errors."""
 
 
 class Toolset:
@@ -84,7 +84,7 @@ class Toolset:
         return self._tools.get(name) or self._by_name.get(name)
 
     def argument_problem(self, tool: Tool, use: ToolUse) -> str | None:
-        """Return why the arguments do not fit the tool's schema; None if they fit."""
+        """Return why the arguments do not match the tool's schema; None if they match."""
         try:
             _valid_arguments(tool, use)
         except BadArguments as error:
@@ -145,7 +145,7 @@ async def find_tools(
 
 
 def _valid_arguments(tool: Tool, use: ToolUse) -> dict[str, Any]:
-    """Return the arguments; raise BadArguments if they do not fit the tool's schema."""
+    """Return the arguments; raise BadArguments if they do not match the tool's schema."""
     if isinstance(use.arguments, str):
         given = cut(use.arguments, MAX_SHOWN_CHARACTERS)
         raise BadArguments(f"the arguments are no JSON object: {given}")
@@ -154,7 +154,7 @@ def _valid_arguments(tool: Tool, use: ToolUse) -> dict[str, Any]:
 
 
 def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> None:
-    """Raise BadArguments if the arguments do not fit the tool's schema. A remote `$ref` is not fetched."""
+    """Raise BadArguments if the arguments do not match the tool's schema. A remote `$ref` is not fetched."""
     try:
         validator = jsonschema_rs.validator_for(definition.input_schema, offline=True)
     except (ValueError, TypeError) as error:
@@ -175,7 +175,7 @@ def _problem(found: jsonschema_rs.ValidationError) -> str:
 async def call_by_name(tools: Tools, call: ToolCall, context: ToolContext) -> Any:
     """Call a tool for a program and return its result.
 
-    Raise TaskFailed if the tool is unknown, its arguments do not fit, or it fails.
+    Raise TaskFailed if the tool is unknown, its arguments do not match, or it fails.
     """
     try:
         tool = await tools.find(call.tool)

@@ -306,7 +306,7 @@ class Memory:
     def _match_elements(self, search: Query, elements: tuple[str, ...]) -> list[Match]:
         """Return the matches of the author's elements.
 
-        A path pattern is searched for by its words, and keeps only the matches in files that fit the pattern.
+        A path pattern is searched for by its words; only the matches in files that match it are kept.
         """
         found: list[Match] = []
         for element in elements:

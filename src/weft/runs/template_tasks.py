@@ -41,7 +41,7 @@ def argument_problems(
 
 
 def check_arguments(template: RegisteredTemplate, inputs: JsonObject) -> None:
-    """Raise InvalidTasks if the inputs do not fit the template; secrets are checked when the task starts."""
+    """Raise InvalidTasks if the inputs do not match the template; secrets are checked at the start."""
     schema = template.facts.input_schema
     problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
     if problems:
@@ -49,7 +49,7 @@ def check_arguments(template: RegisteredTemplate, inputs: JsonObject) -> None:
 
 
 async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
-    """Raise InvalidTasks if a new task names a template and its inputs do not fit.
+    """Raise InvalidTasks if a new task names a template and its inputs do not match it.
 
     Inputs mapped from results of other tasks, and secrets, are checked when the task starts. A method that
     is not a registered template may be an executor, here or in another worker.

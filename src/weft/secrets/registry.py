@@ -331,7 +331,7 @@ def redact_logs(redact: Redact) -> None:
 def _redact_record(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:
     try:
         message = record.getMessage()
-    except Exception:  # arguments that do not fit the format, which the handler would print
+    except Exception:  # arguments that do not match the format, which the handler would print
         record.msg, record.args = redact(f"{record.msg!s} {record.args!r}"), ()
         message = record.msg
     shown = redact(message)

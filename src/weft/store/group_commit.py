@@ -47,10 +47,10 @@ Done = Callable[[Sequence[Any] | Exception], None]
 """Receives the value or exception of each request, in order; or one exception if nothing was written."""
 
 Commit = Callable[[Sequence[Any], Done], None]
-"""Starts to write requests in one transaction, and calls `done` in the event loop when that has ended.
+"""Starts to write requests in one transaction, and calls `done` in the event loop when it has ended.
 
 A callback and not a coroutine, because a chain of tasks is only as fast as its consecutive commits, and each
-turn of the event loop between them costs as much as a statement.
+iteration of the event loop between them costs as much as a statement.
 """
 
 
@@ -62,7 +62,7 @@ class _Batch(Struct, frozen=True):
 
 
 class GroupCommit:
-    """Passes the writes of many callers to one committer, a group at a time."""
+    """Commits the writes of many callers in groups, one transaction at a time."""
 
     def __init__(self, commit: Commit) -> None:
         self._commit = commit
@@ -77,7 +77,7 @@ class GroupCommit:
 
         Cancelling a waiting caller does not undo its write: it may already be committed.
         """
-        (outcome,) = await self._accept([request], begins_at_once=False)
+        (outcome,) = await self._accept([request], starts_immediately=False)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -85,17 +85,17 @@ class GroupCommit:
     async def write_together(self, requests: Sequence[Any]) -> Sequence[Any]:
         """Return the value or error of each request, all committed in one transaction.
 
-        The caller has collected its writes, so the group starts at once. A single write waits one
-        turn of the event loop, so that others can join it.
+        The commit starts immediately, because the caller has already collected its writes. A single write
+        waits for one iteration of the event loop, so that others can join it.
         """
-        return await self._accept(requests, begins_at_once=True)
+        return await self._accept(requests, starts_immediately=True)
 
     async def close(self) -> None:
         """Wait until all accepted requests are written; reject new ones."""
         self._is_closed = True
         await self._idle.wait()
 
-    def _accept(self, requests: Sequence[Any], *, begins_at_once: bool) -> asyncio.Future[Sequence[Any]]:
+    def _accept(self, requests: Sequence[Any], *, starts_immediately: bool) -> asyncio.Future[Sequence[Any]]:
         if self._is_closed:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
@@ -104,13 +104,13 @@ class GroupCommit:
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
-            if begins_at_once:
-                self._begin()
+            if starts_immediately:
+                self._start_commit()
             else:
-                loop.call_soon(self._begin)
+                loop.call_soon(self._start_commit)
         return result
 
-    def _begin(self) -> None:
+    def _start_commit(self) -> None:
         group = self._next_group()
         if not group:
             self._become_idle()
@@ -120,24 +120,23 @@ class GroupCommit:
             if len(group) == 1
             else [request for batch in group for request in batch.requests]
         )
-        is_ended = False
+        is_done = False
 
         def done(outcomes: Sequence[Any] | Exception) -> None:
-            nonlocal is_ended
-            is_ended = True
-            self._ended(group, outcomes)
+            nonlocal is_done
+            is_done = True
+            self._finish_commit(group, outcomes)
 
         try:
             self._commit(requests, done)
         except BaseException:
             # A commit in the event loop itself was interrupted, for instance by KeyboardInterrupt. The error
             # is raised to the caller of the loop; if the loop is run again, nobody must wait forever.
-            if not is_ended:
-                self._ended(group, StoreError("the write was interrupted"))
+            if not is_done:
+                self._finish_commit(group, StoreError("the write was interrupted"))
                 for batch in group:
-                    _ = (
-                        batch.result.cancelled() or batch.result.exception()
-                    )  # the caller may no longer await it
+                    # Mark the exception as retrieved: perhaps no caller awaits the result any more.
+                    _ = batch.result.cancelled() or batch.result.exception()
             raise
 
     def _next_group(self) -> list[_Batch]:
@@ -155,7 +154,7 @@ class GroupCommit:
         del self._waiting[:count]
         return group
 
-    def _ended(self, group: Sequence[_Batch], outcomes: Sequence[Any] | Exception) -> None:
+    def _finish_commit(self, group: Sequence[_Batch], outcomes: Sequence[Any] | Exception) -> None:
         first = 0
         for batch in group:
             if not batch.result.done():
@@ -164,11 +163,11 @@ class GroupCommit:
                 else:
                     batch.result.set_result(outcomes[first : first + len(batch.requests)])
             first += len(batch.requests)
-        # Results are set first, so that callers continue in the order of the commits: a caller that has
-        # marked a flow to be run must not overtake one that learns that the flow was over before. They only
-        # continue after the next commit has begun, so the disk does not wait for them.
+        # Results are set before the next commit starts, so that callers continue in the order of commits: a
+        # caller that has started a flow must not overtake an earlier one that learns that the flow has ended.
+        # Callers continue in the next iteration of the event loop, so the next commit does not wait for them.
         if self._waiting:
-            self._begin()
+            self._start_commit()
         else:
             self._become_idle()
 
@@ -181,19 +180,19 @@ T = TypeVar("T")
 
 
 def require_worker_name(worker: str) -> None:
-    """Raise StoreError unless every kind of store can hold the worker's name."""
+    """Raise StoreError if the worker's name has characters that some store rejects."""
     if "\x00" in worker or not worker.isprintable():
-        raise StoreError(f"{worker!r} cannot be used as the name of a worker")
+        raise StoreError(f"the worker name {worker!r} has characters that are not printable")
 
 
 class GroupedWrites:
-    """Implements the writes of the `TaskStore` protocol on top of one `_commit` that a dialect provides."""
+    """Implements the writes of the `TaskStore` protocol by group commit; subclasses implement `_commit`."""
 
     def __init__(self) -> None:
         self._group = GroupCommit(self._commit)
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
-        # After Ctrl-C nothing may be started that would still be performed after "interrupted" was printed.
+        # After Ctrl-C, start no operation: it could be committed after "interrupted" was printed.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise asyncio.CancelledError
@@ -203,7 +202,7 @@ class GroupedWrites:
     async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
         require_worker_name(worker)
         if now.utcoffset() is None:
-            raise StoreError(f"{now.isoformat()} has no UTC offset")
+            raise StoreError(f"the time {now.isoformat()} has no UTC offset")
         claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
         return claim
 

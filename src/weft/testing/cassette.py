@@ -139,7 +139,9 @@ class Cassette:
         try:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise BadCassette(f"{where}: not a recorded response: {error}") from error
+            raise BadCassette(
+                f"{where}: not a line of a cassette: {error}; remove the line or record again"
+            ) from error
         if line.cassette is not None and line.cassette != VERSION:
             raise BadCassette(f"{where}: a cassette of version {line.cassette}; this weft reads {VERSION}")
         if line.model is not None:

@@ -27,22 +27,22 @@ class NotScripted(TaskFailed):
 
 
 class Scripted:
-    """A list, a mapping or a function that supplies responses."""
+    """Responses from a list, a mapping or a function; `kind` names them in errors."""
 
-    def __init__(self, what: str, source: Sequence[Any] | Mapping[str, Any] | Callable[[Any], Any]) -> None:
-        self._what = what
+    def __init__(self, kind: str, source: Sequence[Any] | Mapping[str, Any] | Callable[[Any], Any]) -> None:
+        self._kind = kind
         self._source = source
-        self._given: dict[str, int] = {}
-        """How many responses of each list were used, by key; "" if the source itself is the list."""
+        self._used: dict[str, int] = {}
+        """Number of used responses by key of the mapping; the key is "" if the source is a list."""
 
     @property
     def is_empty(self) -> bool:
         return not callable(self._source) and not self._source
 
     def next(self, request: Any, name: str | None, text: str, *others: str) -> Any:
-        """Return the response: by name, else by a key that occurs in the text, else in another text.
+        """Return the response for `name`, else for the first key that occurs in `text` or else in `others`.
 
-        Raise NotScripted if there is no match.
+        Raise NotScripted if there is no match or the list is used up.
         """
         source = self._source
         if callable(source):
@@ -56,16 +56,16 @@ class Scripted:
         found = source[key]
         return self._in_order(key, found, text) if isinstance(found, list) else found
 
-    def _in_order(self, key: str, answers: Sequence[Any], text: str) -> Any:
-        index = self._given.get(key, 0)
-        if index >= len(answers):
+    def _in_order(self, key: str, responses: Sequence[Any], text: str) -> Any:
+        index = self._used.get(key, 0)
+        if index >= len(responses):
             raise self._missing(text)
-        self._given[key] = index + 1
-        return answers[index]
+        self._used[key] = index + 1
+        return responses[index]
 
     def _missing(self, text: str) -> NotScripted:
         shown = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}..."
-        return NotScripted(TaskFailure("llm_error", f"no {self._what} is scripted for: {shown}"))
+        return NotScripted(TaskFailure("llm_error", f"no {self._kind} is scripted for: {shown}"))
 
 
 Answer = Any
@@ -78,9 +78,9 @@ Outcome = Any
 class InMemoryEffects:
     """Effects that perform nothing: they return scripted responses and record every request.
 
-    Answers are a list (used in order), a mapping, or a function of the request. A mapping is looked up by the
-    name of the template, then by the first of its keys that occurs in the prompt (for a script: the command).
-    Its values may be lists, which are used in order.
+    `answers` is a list of responses (used in order), a mapping, or a function of the request. A mapping is
+    looked up by the name of the template, then by the first of its keys that occurs in the prompt (for a
+    script: the command). Its values may be lists, which are used in order.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class InMemoryEffects:
         latency_seconds: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._answers = Scripted("answer", answers)
+        self._responses = Scripted("response", answers)
         self._scripts = Scripted("script outcome", scripts)
         self._contexts = Scripted("context", contexts)
         self._tools = tools
@@ -124,8 +124,8 @@ class InMemoryEffects:
         return [step.request for step in self.steps if isinstance(step.request, Composite)]
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
-        answer = await self._perform(step, lambda: self._answers.next(call, call.template, call.prompt))
-        return answer if isinstance(answer, TaskResult) else TaskResult(as_text(answer), "COMPLETE")
+        response = await self._perform(step, lambda: self._responses.next(call, call.template, call.prompt))
+        return response if isinstance(response, TaskResult) else TaskResult(as_text(response), "COMPLETE")
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         command = run.shell if run.shell is not None else " ".join(run.argv)
@@ -133,9 +133,9 @@ class InMemoryEffects:
         return outcome if isinstance(outcome, ScriptOutcome) else ScriptOutcome(as_text(outcome), "", 0)
 
     async def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Any:
-        """Call the Python function of that name."""
+        """Call the Python function that was given for the tool."""
 
-        def act() -> Any:
+        def call_function() -> Any:
             tool = (self._tools or {}).get(call.tool)
             if tool is None:
                 raise TaskFailed(TaskFailure("tool_execution_error", f"there is no tool '{call.tool}'"))
@@ -147,16 +147,16 @@ class InMemoryEffects:
                 message = f"tool '{call.tool}' failed: {type(error).__name__}: {error}"
                 raise TaskFailed(TaskFailure("tool_execution_error", message)) from error
 
-        return await self._perform(step, act)
+        return await self._perform(step, call_function)
 
     async def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
         """Return the scripted context, or an empty one if no context is scripted."""
-        nothing = {"context_summary": "", "matches": []}
+        empty = {"context_summary": "", "matches": []}
         scripted = self._contexts
         found: dict[str, Any] = await self._perform(
-            step, lambda: nothing if scripted.is_empty else scripted.next(query, None, query.query or "")
+            step, lambda: empty if scripted.is_empty else scripted.next(query, None, query.query or "")
         )
         return found
 
@@ -172,23 +172,23 @@ class InMemoryEffects:
         return None if self._tools is None else frozenset(self._tools)
 
     def schema_text(self, path: str, source: str) -> str:
-        """Return the given text of a path. Raise FileNotFoundError."""
+        """Return the text of one of the given `files`. Raise FileNotFoundError if it is not among them."""
         if path not in self._files:
             raise FileNotFoundError(f"no file '{path}'")
         return self._files[path]
 
-    async def _perform(self, step: Step, act: Callable[[], Any]) -> Any:
-        """Record the step, wait for the latency, then return or raise the scripted response."""
+    async def _perform(self, step: Step, get_response: Callable[[], Any]) -> Any:
+        """Record the step, get its response, wait for the latency, then return or raise the response."""
         self.steps.append(step)
         self._running += 1
         self.most_concurrent = max(self.most_concurrent, self._running)
         try:
-            answer = act()
+            response = get_response()
             if self._latency_seconds:
                 await self._sleep(self._latency_seconds)
-            if isinstance(answer, BaseException):
-                raise answer
-            return answer
+            if isinstance(response, BaseException):
+                raise response
+            return response
         except asyncio.CancelledError:
             self.cancelled.append(step.key)
             raise

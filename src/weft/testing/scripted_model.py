@@ -47,7 +47,7 @@ class ScriptedModel:
         output_price: float = 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._answers = Scripted("answer", answers)
+        self._responses = Scripted("response", answers)
         self._latency_seconds = latency_seconds
         self._features = features or Features(context_window=128_000)
         self._id = id
@@ -117,25 +117,27 @@ class ScriptedModel:
             raise ContextTooLong(
                 "llm_error", f"{self._id}: a request of {input_tokens} tokens; the window has {window}"
             )
-        answer = self._answer(payload)
-        if isinstance(answer, BaseException):
-            return answer
-        reply = sound_reply(answer if isinstance(answer, ModelReply) else self._as_reply(answer, payload))
+        response = self._response(payload)
+        if isinstance(response, BaseException):
+            return response
+        reply = sound_reply(
+            response if isinstance(response, ModelReply) else self._as_reply(response, payload)
+        )
         return reply if reply.usage.tokens else self._counted(reply, input_tokens)
 
-    def _answer(self, payload: HandlerPayload) -> Answer:
+    def _response(self, payload: HandlerPayload) -> Answer:
         texts = _prompts(payload)
         try:
-            return self._answers.next(payload, payload.metadata.template, *texts, payload.context or "")
+            return self._responses.next(payload, payload.metadata.template, *texts, payload.context or "")
         except NotScripted as error:
             raise ModelError("llm_error", f"{self._id}: {error.error.message}") from None
 
-    def _as_reply(self, answer: Answer, payload: HandlerPayload) -> ModelReply:
-        uses = (answer,) if isinstance(answer, ToolUse) else answer
+    def _as_reply(self, response: Answer, payload: HandlerPayload) -> ModelReply:
+        uses = (response,) if isinstance(response, ToolUse) else response
         if isinstance(uses, tuple) and uses and all(isinstance(use, ToolUse) for use in uses):
             given = tuple(self._use(use, payload) for use in uses)
             return ModelReply(text="", tool_uses=given, finish_reason="tools", model=self._id)
-        return ModelReply(text=as_text(answer), model=self._id)
+        return ModelReply(text=as_text(response), model=self._id)
 
     def _use(self, use: ToolUse, payload: HandlerPayload) -> ToolUse:
         """Return the tool use with an id, and with the tool's name as the payload spells it."""

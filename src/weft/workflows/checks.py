@@ -183,14 +183,14 @@ class CheckedWorkflow:
             return self._field_reason(source, step)
         if source.name in self.context:
             return self._context_reason(source)
-        reason = f"no step or value of the initial context is called {shown(source.name)!r}"
+        reason = f"no step or value of the initial context has the name {shown(source.name)!r}"
         self._suggestions_left -= 1
         if self._suggestions_left < 0:
             return reason
         return reason + nearest(source.name, [*self.steps, *self.context])
 
     def _field_reason(self, source: Source, step: WorkflowStepDefinition) -> str | None:
-        """Return why the source's output does not fit the step's input, as far as their schemas tell."""
+        """Return why the output schema of the source does not match the input schema of the step, or None."""
         if "" in _parts(source):
             return f"the path {shown(source.path)!r} has an empty part"
         producer = self._interfaces.get(self.steps[source.name].task_name)
@@ -200,7 +200,7 @@ class CheckedWorkflow:
         try:
             given = types_of(schema_at(producer.output_schema, _parts(source)))
         except NoSuchField as error:
-            return f"the result of {producer.method!r} does not fit {shown(source.text)!r}: {error}"
+            return f"{shown(source.text)!r} does not match the result of {producer.method!r}: {error}"
         properties = (consumer.input_schema or {}).get("properties", {}) if consumer is not None else {}
         wanted = properties.get(source.parameter)
         taken = types_of(wanted) if isinstance(wanted, dict) else None

@@ -100,7 +100,7 @@ class UnknownTool(RequestError):
     exit_code = EXIT_NOT_FOUND
 
     def __init__(self, name: str, *, hint: str = "") -> None:
-        super().__init__(f"no tool is called '{name}'{hint}")
+        super().__init__(f"there is no tool '{name}'{hint}")
         self.name = name
 
 

@@ -43,20 +43,20 @@ class Workflow(Struct, frozen=True):
         return msgspec.structs.replace(self, steps=(*self.steps, step))
 
     def compile(self, tasks: TaskInterfaces | None = None, /, **initial_context: Any) -> list[JsonObject]:
-        """Return the flow document for `weft flow submit` and `App.submit`; run nothing.
+        """Return the flow document for `weft flow submit` and `App.submit`.
 
-        Steps name executors and tools of the project, unless `tasks` is given; `run` also knows templates of
-        the store. Raise InvalidWorkflow with all problems.
+        Steps can use the executors and tools of the project, or only `tasks` if given; with `run` also
+        templates of the store. Raise InvalidWorkflow with all problems.
         """
         if tasks is None:
             tasks = ExecutorTasks(project_registry(load_settings()), tools=ToolTasks())
         return compiled(self.name, self.steps, initial_context, tasks)
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
-        """Run until no step can run, in an open store or in the project's store.
+        """Run the workflow in the store of `app`, by default the project's store, and return its result.
 
-        Raise InvalidWorkflow before anything is stored. A failing step does not raise: the result tells so,
-        and steps that do not depend on it complete.
+        Raise InvalidWorkflow before anything is stored. A failed step raises no exception: the result reports
+        it, and steps that do not depend on it still run.
         """
         if app is None:
             with SyncApp() as own:
@@ -66,7 +66,7 @@ class Workflow(Struct, frozen=True):
         return WorkflowResult.of(flow)
 
     async def arun(self, app: App | None = None, /, **initial_context: Any) -> WorkflowResult:
-        """Run in a running event loop; otherwise like `run`."""
+        """Run the workflow like `run`, in the running event loop."""
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)

@@ -672,7 +672,7 @@ LOOPS = [
         {
             "prompts": [
                 "d",
-                "j FAILED the output does not fit its format: JSON is malformed: expecting value (at line 1 column 1)",
+                "j FAILED the output does not match its format: JSON is malformed: expecting value (at line 1 column 1)",
             ]
         },
         scripts=["no"],

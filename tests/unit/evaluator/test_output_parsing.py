@@ -58,7 +58,7 @@ def test_anything_else_is_refused_with_its_place(content: str, location: str) ->
 
 
 def test_half_of_a_surrogate_pair_is_not_said_to_be_cut_off() -> None:
-    with pytest.raises(BadOutput, match="half of a surrogate pair is not a character"):
+    with pytest.raises(BadOutput, match="a lone surrogate is not a valid character"):
         parse_output('{"a":"\\ud83d\\ude00 \\ud800"}', None)
 
 

@@ -82,7 +82,7 @@ def test_a_plug_in_is_registered_by_the_name_of_its_entry_point(
 @pytest.mark.parametrize(
     ("executor_id", "reason"),
     [
-        ("misnamed", "the entry point is called 'misnamed', its executor 'thing'"),
+        ("misnamed", "the entry point 'misnamed' must have the id of its executor, 'thing'"),
         ("number", "7 is neither a function nor a class"),
         ("missing", "ModuleNotFoundError"),
         ("broken", "RuntimeError: no licence"),

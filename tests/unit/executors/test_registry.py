@@ -58,7 +58,7 @@ def test_an_unknown_method_is_named_with_the_nearest_known() -> None:
 def test_an_unknown_method_like_none_lists_them_all(registry: ExecutorRegistry) -> None:
     registry.register(Noop())
 
-    with pytest.raises(UnknownExecutor, match=r"'web_crawler' .*there are: noop"):
+    with pytest.raises(UnknownExecutor, match=r"'web_crawler' .*known executors are noop"):
         registry.get("web_crawler")
 
 

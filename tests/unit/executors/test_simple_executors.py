@@ -136,7 +136,7 @@ async def test_a_wanted_result_that_is_not_there_is_named() -> None:
 
 
 async def test_two_results_of_one_name_cannot_be_keyed_by_it() -> None:
-    with pytest.raises(ExecutionFailed, match="several dependencies are called 'same'"):
+    with pytest.raises(ExecutionFailed, match="several dependencies have the name 'same'"):
         await run(
             AggregateResults(), {"key_by": "name"}, dependencies=RESULTS, names={ONE: "same", TWO: "same"}
         )

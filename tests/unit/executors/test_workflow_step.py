@@ -48,7 +48,7 @@ async def test_it_performs_the_task_with_static_and_mapped_inputs(registry: Exec
         ({"task_name": "shuot"}, UnknownExecutor, "did you mean 'shout'?"),
         ({"task_name": "system:read_files"}, ExecutionFailed, "is not an executor; call a tool from"),
         ({"task_name": "shout"}, ExecutionFailed, '"word" is a required property'),
-        ({"task_name": "shout", "output_name": "b"}, ExecutionFailed, "the record is called 'a'"),
+        ({"task_name": "shout", "output_name": "b"}, ExecutionFailed, "the name of the record is 'a'"),
         (
             {"task_name": "shout", "dynamic_input_mappings": {"word": "plna.x"}},
             ExecutionFailed,
@@ -74,7 +74,7 @@ async def test_a_name_that_two_dependencies_have_is_refused(registry: ExecutorRe
     inputs = {"task_name": "shout", "dynamic_input_mappings": {"word": "plan.x"}}
     work = work_of(inputs, dependencies=RESULTS, names={ONE: "plan", TWO: "plan"})
 
-    with pytest.raises(ExecutionFailed, match="several completed dependencies are called 'plan'"):
+    with pytest.raises(ExecutionFailed, match="several completed dependencies have the name 'plan'"):
         await perform(registry.get("workflow_step"), work)
 
 

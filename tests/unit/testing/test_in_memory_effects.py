@@ -37,7 +37,7 @@ async def test_an_exception_is_raised() -> None:
 async def test_what_is_not_scripted_fails_the_task() -> None:
     error = await failure_of(TWO, InMemoryEffects(["one"]))
 
-    assert error.error.message == "no answer is scripted for: say 2"
+    assert error.error.message == "no response is scripted for: say 2"
 
 
 async def test_scripts_are_answered_by_their_command() -> None:
@@ -65,7 +65,7 @@ async def test_a_schema_file_is_one_of_those_given() -> None:
     program = '(task :instructions "x" :schema "shapes/n.json" :disable-reparsing true)'
     effects = InMemoryEffects(["1"], files={"shapes/n.json": '{"type": "string"}'})
 
-    assert "output does not fit" in (await failure_of(program, effects)).message
+    assert "output does not match" in (await failure_of(program, effects)).message
 
 
 def _asked() -> tuple[Step, ModelCall]:

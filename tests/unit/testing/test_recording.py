@@ -246,7 +246,7 @@ def test_an_empty_or_foreign_file_is_no_cassette(path: Path) -> None:
         recorded(None, path)
     path.parent.mkdir()
     path.write_text("hello\n")
-    with pytest.raises(BadCassette, match=r"review.jsonl:1: not a recorded response"):
+    with pytest.raises(BadCassette, match=r"review.jsonl:1: not a line of a cassette"):
         recorded(None, path)
     path.write_text('{"cassette": 2}\n')
     with pytest.raises(BadCassette, match="version 2; this weft reads 1"):

@@ -46,7 +46,7 @@ async def test_running_out_says_what_was_asked() -> None:
     model = ScriptedModel(["one"])
     await model.request(a_payload())
 
-    with pytest.raises(ModelError, match="no answer is scripted for: And then\\?") as failed:
+    with pytest.raises(ModelError, match="no response is scripted for: And then\\?") as failed:
         await model.request(a_payload("And then?"))
 
     assert (failed.value.reason, failed.value.is_transient) == ("llm_error", False)

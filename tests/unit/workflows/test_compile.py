@@ -123,8 +123,8 @@ def test_tools_that_are_not_there_and_arguments_that_they_do_not_take_are_told_b
 
     told = [str(problem) for problem in caught.value.found]
     assert told[0] == (
-        "steps[0].task_name: no tool is called 'system:read_file'; did you mean 'system:read_files'?"
+        "steps[0].task_name: there is no tool 'system:read_file'; did you mean 'system:read_files'?"
     )
     assert [one for one in told if one.startswith("steps[1].inputs")]
-    assert "steps[2].task_name: no tool is called 'shop:find_order'" in told
-    assert "steps[3].task_name: no tool is called 'mcp:nobody:tool'" in told
+    assert "steps[2].task_name: there is no tool 'shop:find_order'" in told
+    assert "steps[3].task_name: there is no tool 'mcp:nobody:tool'" in told

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from weft.tasks.summary import FlowSummary
 
 MAX_TREE_TASKS = 50
-"""Most tasks of a flow that is shown as a tree at its end; of a larger flow failed tasks are listed."""
+"""Maximum size of a flow that is printed as a tree when it ends; of a larger one, failed tasks are listed."""
 
 MAX_FILES = 65_536
 """Enough open files for ten thousand processes at the same time."""
@@ -38,9 +38,8 @@ MAX_FILES = 65_536
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may continue after Ctrl-C: a person waits at the terminal."""
 
-
-PROGRAMS = "template"
-"""Id of the executor of programs, which is created only for an open store."""
+PROGRAM_EXECUTOR = "template"
+"""Id of the executor that runs programs; it needs an open store, so the registry does not list it here."""
 
 
 class InvalidLimit(RequestError):
@@ -68,7 +67,7 @@ def parse_limits(
         known = executors.find(name)
         if known is not None and known.error is not None:
             raise InvalidLimit(f"{text!r}: {known.source} could not be loaded: {known.error}")
-        if known is None and name != PROGRAMS and not _is_template(name, db, user):
+        if known is None and name != PROGRAM_EXECUTOR and not _is_template(name, db, user):
             raise InvalidLimit(f"{text!r}: there is no executor {name!r}{_hint(name, executors)}")
     return EngineLimits(concurrency=concurrency, per_executor=limits)
 
@@ -88,14 +87,14 @@ def _hint(name: str, executors: "ExecutorRegistry") -> str:
     """Return a suggestion for a mistyped executor, or the list of executors."""
     from weft.tasks.parsing.problems import nearest
 
-    known = sorted([*(executor.id for executor in executors.list()), PROGRAMS])
+    known = sorted([*(executor.id for executor in executors.list()), PROGRAM_EXECUTOR])
     return nearest(name, known) or f"; known executors are {', '.join(known)} and registered templates"
 
 
 def allow_many_files() -> None:
-    """Raise the limit of open files up to MAX_FILES: every running process needs some.
+    """Raise the limit of open files to MAX_FILES if possible: every running process needs some.
 
-    Not higher: some executables loop over every file number up to the limit.
+    Not higher: some executables loop over all file descriptors up to the limit.
     """
     import resource
 
@@ -129,12 +128,12 @@ limit_option = click.option(
 
 
 @click.command()
-@click.argument("what", metavar="FLOW.json|ID|-")
+@click.argument("flow_or_id", metavar="FLOW.json|ID|-")
 @concurrency_option
 @limit_option
 @store_options
 def run(
-    what: str,
+    flow_or_id: str,
     concurrency: int,
     per_executor: tuple[str, ...],
     db: str | None,
@@ -159,8 +158,8 @@ def run(
     # Imported here: keeps --help fast.
     from weft.tasks.parsing.problems import decode
 
-    is_stored = is_task_id(what)
-    flow = what if is_stored else decode(read_input(what), source=what)
+    is_stored = is_task_id(flow_or_id)
+    flow = flow_or_id if is_stored else decode(read_input(flow_or_id), source=flow_or_id)
     executors = known_executors(db, user)
     allow_many_files()
     with tracing():
@@ -213,7 +212,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
 
 
 async def _blocking_questions(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
-    """Return the open questions of a flow if nothing else of it is running, otherwise nothing."""
+    """Return the open questions of a flow if only they are in progress; otherwise an empty tuple."""
     from weft.store.protocol import TaskFilter
     from weft.tasks.questions import open_questions
     from weft.tasks.record import Status

@@ -172,5 +172,5 @@ def _git(folder: Path, *arguments: str, **variables: str) -> str:
         raise GitFailed(f"git {arguments[0]} did not end within {GIT_SECONDS:g} s") from None
     if done.returncode != 0:
         error = done.stderr.decode("utf-8", "replace").strip()
-        raise GitFailed(f"git {arguments[0]}: {error or f'exit code {done.returncode}'}")
+        raise GitFailed(f"git {arguments[0]} failed: {error or f'exit code {done.returncode}'}")
     return done.stdout.decode("utf-8", "replace")

@@ -61,7 +61,9 @@ class EvalState:
         """Subtract work. Raise TooMuchWork if none is left."""
         self.work_left -= work
         if self.work_left < 0:
-            raise TooMuchWork(at, "bad-value", "this condition takes too much work: its values are too large")
+            raise TooMuchWork(
+                at, "bad-value", "this condition is too expensive to evaluate: use smaller values"
+            )
 
 
 def kind_of(value: Any) -> str:
@@ -328,9 +330,7 @@ def is_found(state: EvalState, at: int, pattern: Any, text: Any) -> bool:
     try:
         return pattern.search(text) is not None
     except UnicodeError:
-        raise Fault(
-            at, "bad-value", "'matches' does not take a string with half of a surrogate pair"
-        ) from None
+        raise Fault(at, "bad-value", "'matches' does not take a string with a lone surrogate") from None
 
 
 def _on_strings(name: str, method: Callable[[str, str], bool]) -> Function:

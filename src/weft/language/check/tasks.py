@@ -122,7 +122,7 @@ def check_criteria(walk: Walk) -> None:
 
 
 def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
-    """Note fields of a reference that do not fit its template."""
+    """Note fields of a reference that do not match its template."""
     changed = _overridden_fields(node)
     if changed and not isinstance(template.body, TaskNode):
         message = f"fields on a reference are for single tasks, and the body of {template.name} is not a task"

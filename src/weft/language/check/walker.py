@@ -35,7 +35,7 @@ Visitor = Callable[["Walk", Any, Frame], None]
 
 
 class Walk:
-    """State of one walk, and how to visit nodes, branches, names and functions."""
+    """State of one walk, with methods that visit nodes, branches, names and functions."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Walk:
     # Branches
 
     def visit_branch(self, nodes: Sequence[Node | None], frame: Frame) -> WriteSet:
-        """Visit nodes that may not be evaluated; undo and return their bindings."""
+        """Visit nodes that are evaluated conditionally; undo and return their bindings."""
         functions = frame.routine.functions
         mark, since = self.names.bindings.mark(), len(functions)
         self.visit_all(nodes, frame)
@@ -106,15 +106,15 @@ class Walk:
     def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
         self.names.bind(frame, name, cell or Cell())
 
-    def check_distinct(self, names: Sequence[str], span: Span, what: str) -> None:
-        """Note duplicates among names that are bound together."""
+    def check_distinct(self, names: Sequence[str], span: Span, noun: str) -> None:
+        """Note duplicates among names that are bound together; `noun` names their kind in the message."""
         if len(set(names)) != len(names):
             for name, count in Counter(names).items():
                 if count > 1:
-                    self.findings.note(span, "duplicate-name", f"{what} '{name}' is there {count} times")
+                    self.findings.note(span, "duplicate-name", f"{noun} '{name}' occurs {count} times")
 
     def visit_condition(self, node: Condition, frame: Frame) -> CompiledCondition | None:
-        """Parse and check a condition; None if it is invalid."""
+        """Parse and check a condition; return None if it is invalid."""
         try:
             condition = parse_condition(node.text, node.span)
         except InvalidProgram as error:
@@ -127,7 +127,7 @@ class Walk:
         return condition
 
     def _check_constant(self, condition: CompiledCondition) -> None:
-        """Note a condition without names that fails or is not a boolean: its value is always the same."""
+        """Evaluate a condition without names, which is constant; note if it fails or is not a boolean."""
         try:
             condition.holds(_reject_name)
         except ConditionError as error:
@@ -209,7 +209,7 @@ def _reject_name(name: str) -> Any:
 
 
 def check_tool(walk: Walk, name: str, span: Span) -> None:
-    """Note an unknown tool, if the tools are known; templates with a namespace are suggested too."""
+    """Note an unknown tool, unless `walk.tools` is None. Suggest also templates with a namespace."""
     if walk.tools is not None and name not in walk.tools:
         templates = (one for one in walk.names.templates if ":" in one)
         hint = walk.findings.nearest(name, sorted({*walk.tools, *templates}))
@@ -217,7 +217,7 @@ def check_tool(walk: Walk, name: str, span: Span) -> None:
 
 
 def check_model(walk: Walk, model: str, span: Span) -> None:
-    """Note a model that the model check rejects, if there is one."""
+    """Note a model that `walk.models` rejects; it returns the reason."""
     reason = walk.models(model) if walk.models is not None else None
     if reason is not None:
         walk.findings.note(span, "unknown-model", reason)

@@ -125,7 +125,7 @@ def scalar_text(value: Scalar) -> str:
 def string_text(text: str) -> str:
     """Return a quoted string. Long strings keep their line breaks, so that prompts stay readable."""
     if SURROGATE.search(text):
-        message = "half of a surrogate pair is not a character and cannot be printed"
+        message = "a lone surrogate is not a valid character and cannot be printed"
         raise invalid_program(NOWHERE, "bad-value", message)
     return escape(text, keeps_lines=len(text) > _SHORT)
 

@@ -36,7 +36,7 @@ def unescape(written: str) -> str:
     try:  # \ud83d\ude00 is one character, as in JSON
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError as error:
-        raise BadEscape("half of a surrogate pair is not a character", written.index("\\")) from error
+        raise BadEscape("a lone surrogate is not a valid character", written.index("\\")) from error
 
 
 def _character(escape: re.Match[str]) -> str:

@@ -108,10 +108,10 @@ class _Reader:
             )
             self._problem(0, message, "program-too-long")
             raise _Stop
-        if half := SURROGATE.search(self._text):
+        if surrogate := SURROGATE.search(self._text):
             self._problem(
-                half.start(),
-                "half of a surrogate pair is not a character: the text is not Unicode",
+                surrogate.start(),
+                "a lone surrogate is not a valid character: the text is not Unicode",
                 "bad-value",
             )
             raise _Stop

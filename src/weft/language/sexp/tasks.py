@@ -232,7 +232,7 @@ def _script(parser: Parser, form: List) -> Node:
     fields, positional = _task_fields(parser, form, form.items[1:], _SCRIPT, "script")
     _only_keywords(parser, positional, "script")
     if "argv" in fields and "shell" in fields:
-        raise FormError(form.span, "bad-value", "`script` has :argv or :shell, not both")
+        raise FormError(form.span, "bad-value", "`script` takes :argv or :shell, not both")
     return Script(span=form.span, **fields)
 
 

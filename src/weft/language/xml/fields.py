@@ -96,7 +96,7 @@ def json_value(text: str) -> Any:
         raise ValueError(f"nested more than {MAX_JSON_DEPTH} deep")
     value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     if "\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()  # raises for half of a surrogate pair
+        json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
     return value
 
 

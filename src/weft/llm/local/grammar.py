@@ -184,7 +184,7 @@ _CONDITIONS = frozenset(
 
 
 def grammar_of(schema: dict[str, Any] | bool) -> str:
-    """Return the grammar of the JSON texts that fit a schema, in GBNF notation; raise ModelError."""
+    """Return the grammar of the JSON texts that match a schema, in GBNF notation; raise ModelError."""
     builder = _Builder(schema)
     try:
         builder.rules["root"] = builder.value(schema, 0)
@@ -217,14 +217,14 @@ class _Builder:
         return "\n".join(f"{name} ::= {body}" for name, body in self.rules.items()) + "\n"
 
     def value(self, schema: Any, depth: int) -> str:
-        """Return the name of the rule for values that fit a schema."""
+        """Return the name of the rule for values that match a schema."""
         if depth > MAX_DEPTH:
             raise unusable(f"it is nested more than {MAX_DEPTH} levels deep")
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise unusable("it is too large")
         if schema is False:
-            raise unusable("it contains a schema `false`, which no value fits")
+            raise unusable("it contains a schema `false`, which no value matches")
         if schema is True or not isinstance(schema, dict) or not schema:
             return self._free(0)
         if isinstance(schema.get("$ref"), str):

@@ -198,7 +198,7 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _spelled_out(schema: Any) -> Any:
-    """Return a boolean schema as an object: `{}` for true, one that fits no value for false."""
+    """Return a boolean schema as an object: `{}` for true, one that no value matches for false."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {"type": ["null", "boolean", "number", "string", "array", "object"]}}
     return schema

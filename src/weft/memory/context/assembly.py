@@ -2,7 +2,7 @@
 
 The author's elements are separated by line breaks, commas or semicolons. An element with `/`, `*` or a suffix
 is a path pattern; any other is words. `Node.js` and `TCP/IP` look like paths but are names: an element that
-begins with a capital letter and fits no file is words.
+begins with a capital letter and matches no file is words.
 """
 
 import re
@@ -85,7 +85,7 @@ def is_pattern(element: str) -> bool:
 
 
 def names_among(elements: Iterable[str], paths: Collection[str]) -> frozenset[str]:
-    """Return the elements that look like paths but are names, because they fit none of the paths."""
+    """Return the elements that look like paths but are names, because they match none of the paths."""
     return frozenset(
         element
         for element in elements
@@ -171,7 +171,7 @@ def key_of(chunk: Chunk) -> ChunkKey:
 def select_meant(element: str, matches: Sequence[Match]) -> list[Match]:
     """Select the matches that an element asks for.
 
-    For a path pattern these are the matches in files that fit it, for words the matches that score close to
+    For a path pattern these are the matches in files that match it, for words the matches that score close to
     the best.
     """
     if is_pattern(element) and not names_among([element], {match.chunk.path for match in matches}):
@@ -189,7 +189,7 @@ def merge_ranked(
     """Merge the matches without duplicates: first primary elements, then secondary, then others, by score.
 
     `primary` and `secondary` are the matches of those elements. `patterns` are the texts of both kinds of
-    elements; a match in a file that fits one of their path patterns ranks with them.
+    elements; a match in a file that matches one of their path patterns ranks with them.
     """
     ranks: dict[ChunkKey, int] = {}
     best: dict[ChunkKey, Match] = {}

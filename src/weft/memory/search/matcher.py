@@ -18,7 +18,7 @@ COMMON_FILES = 30
 """Number of files, best by their rarer words, in which common words are scored."""
 
 MAX_NAMED = 5
-"""A path ending that fits more files than this (`__init__.py`) names none of them."""
+"""A path ending that matches more files than this (`__init__.py`) names none of them."""
 
 MAX_EXPLAINED = 4_000
 """Number of characters of a chunk searched first to explain a match: enough except for minified files."""

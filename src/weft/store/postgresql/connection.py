@@ -156,7 +156,7 @@ def refusal(error: Exception) -> WeftError:
     return refusal_of(error, reason=reason(error), is_of_driver=is_of_driver)
 
 
-PLANNED = "a planned fault"
+INJECTED_FAULT = "an injected fault"
 
 
 async def begin_call(*, is_write: bool) -> StoreFault | None:
@@ -168,7 +168,7 @@ async def begin_call(*, is_write: bool) -> StoreFault | None:
         return None
     fault = store_faults.plan.next_fault(is_write=is_write)
     if fault is StoreFault.FAIL:
-        raise ConnectionResetError(PLANNED)
+        raise ConnectionResetError(INJECTED_FAULT)
     if fault is StoreFault.HANG:
         await hang()
     return fault

@@ -87,4 +87,4 @@ async def _apply_in_turn(connection: asyncpg.Connection, entries: Sequence[Entry
 async def _refuse(_connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
     """Reject requests with a worker name that PostgreSQL cannot store, and that would fail other requests."""
     for entry in entries:
-        entry.outcome = StoreError(f"{entry.request.worker!r} cannot be used as the name of a worker")
+        entry.outcome = StoreError(f"PostgreSQL cannot store the worker name {entry.request.worker!r}")

@@ -17,8 +17,8 @@ from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.models import AddTemplates
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
+    INJECTED_FAULT,
     LOST,
-    PLANNED,
     Timeouts,
     begin_call,
     connect_writer,
@@ -164,7 +164,7 @@ class Writer:
                 async with self._tolerance.limit(seconds):
                     status = await connection.execute("COMMIT")
                 if loses_reply:
-                    raise ConnectionResetError(PLANNED)
+                    raise ConnectionResetError(INJECTED_FAULT)
             except LOST:
                 connection.terminate()
             except BaseException:

@@ -37,12 +37,12 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _SQL = load_queries("sqlite")
-_WIDTH = len(FIELD_NAMES)
-PLANNED = "a planned fault"
+_TASK_COLUMNS = len(FIELD_NAMES)
+INJECTED_FAULT = "an injected fault"
 KNOWN_VERSION = len(load_migrations("sqlite"))
 
-_FIRST_TIME = -(2**63)
-"""A time before every time in the store."""
+_BEFORE_ALL = -(2**63)
+"""A time, in microseconds, before every time in the store."""
 
 
 class SqliteStore(GroupedWrites):
@@ -66,7 +66,7 @@ class SqliteStore(GroupedWrites):
     ) -> Self:
         """Open the store in a file; create the file and its folder if they are missing, unless `must_exist`.
 
-        Only this user may read it, or with `is_shared` its group too.
+        Only this user can read a new file, or with `is_shared` also its group.
         """
         access = await FileAccess.open(
             path,
@@ -81,7 +81,7 @@ class SqliteStore(GroupedWrites):
     async def open_memory(
         cls, location: str = ":memory:", *, must_exist: bool = False, clock: Clock | None = None
     ) -> Self:
-        """Open the store in memory at a location, which exists as long as any store has it open."""
+        """Open a store in memory. Stores of one process share a location, except `:memory:`."""
         return cls(open_memory(location, clock or SystemClock(), must_exist=must_exist))
 
     @property
@@ -147,7 +147,7 @@ class SqliteStore(GroupedWrites):
     async def due_schedules(
         self, *, now: datetime, limit: int, after: DueSchedule | None = None
     ) -> Sequence[DueSchedule]:
-        last = (_FIRST_TIME, "") if after is None else (micros(after.next_run_at), after.task_id)
+        last = (_BEFORE_ALL, "") if after is None else (micros(after.next_run_at), after.task_id)
 
         def read(connection: sqlite3.Connection) -> Sequence[DueSchedule]:
             rows = connection.execute(_SQL["due_schedules"], (micros(now), limit, *last))
@@ -209,7 +209,10 @@ class SqliteStore(GroupedWrites):
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
         def read(connection: sqlite3.Connection) -> Sequence[StoredStep]:
             rows = connection.execute(_SQL["steps_of"], (task_id,))
-            return [StoredStep(task_of(row[:_WIDTH]), row[_WIDTH], row[_WIDTH + 1]) for row in rows]
+            return [
+                StoredStep(task_of(row[:_TASK_COLUMNS]), row[_TASK_COLUMNS], row[_TASK_COLUMNS + 1])
+                for row in rows
+            ]
 
         return await self._read(read)
 
@@ -223,11 +226,11 @@ class SqliteStore(GroupedWrites):
     async def reusable_steps(
         self, reuse_hash: str, *, user_id: str | None, besides: TaskId
     ) -> Sequence[TaskId]:
-        rows = await self._read_here(_SQL["reusable_steps"], (reuse_hash, user_id, besides))
+        rows = await self._read_in_loop(_SQL["reusable_steps"], (reuse_hash, user_id, besides))
         return [TaskId(row[0]) for row in rows]
 
     async def find_step(self, task_id: TaskId) -> Task | None:
-        rows = await self._read_here(_SQL["find_step"], (task_id,))
+        rows = await self._read_in_loop(_SQL["find_step"], (task_id,))
         return task_of(rows[0]) if rows else None
 
     async def templates(
@@ -281,44 +284,44 @@ class SqliteStore(GroupedWrites):
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests, and retry for BUSY_TIMEOUT_SECONDS while the database is unavailable."""
 
-        def end(outcomes: Sequence[Any] | Exception) -> None:
+        def on_done(outcomes: Sequence[Any] | Exception) -> None:
             if isinstance(outcomes, TransientError):
                 self._retry_commit(requests, done, outcomes)
             else:
                 done(outcomes)
 
-        self._begin_commit(requests, end)
+        self._begin_commit(requests, on_done)
 
     def _retry_commit(self, requests: Sequence[Request], done: Done, error: TransientError) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUSY_TIMEOUT_SECONDS
         pause = FIRST_PAUSE_SECONDS
 
-        def end(outcomes: Sequence[Any] | Exception) -> None:
+        def on_done(outcomes: Sequence[Any] | Exception) -> None:
             nonlocal pause
             is_unavailable = isinstance(outcomes, TransientError)
             if not is_unavailable or self._tolerance.is_leaving or loop.time() + pause > deadline:
                 done(outcomes)
                 return
-            log.warning("retrying: %s", outcomes, extra={"action": "store_transient_error"})
+            log.warning("retrying a commit: %s", outcomes, extra={"action": "store_transient_error"})
             loop.call_later(pause, retry)
             pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
         def retry() -> None:
             try:
-                self._begin_commit(requests, end)
+                self._begin_commit(requests, on_done)
             except BaseException:  # for instance KeyboardInterrupt: other callers must not wait forever
                 done(StoreError("the write was interrupted"))
                 raise
 
-        end(error)
+        on_done(error)
 
     def _begin_commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Pass a group to the database. Every write is made here, so that tests can inject faults."""
+        """Pass the requests to the database. All writes go through here, so that tests can inject faults."""
         if store_faults.plan is not None:
             fault = store_faults.plan.next_fault(is_write=True)
             if fault is StoreFault.FAIL:
-                done(StoreUnreachable(PLANNED))
+                done(StoreUnreachable(INJECTED_FAULT))
                 return
             if fault is StoreFault.HANG:
                 loop = asyncio.get_running_loop()
@@ -333,7 +336,7 @@ class SqliteStore(GroupedWrites):
 
         return await self._tolerance.retry(call)
 
-    async def _read_here(self, statement: str, parameters: tuple[Any, ...]) -> Sequence[Any]:
+    async def _read_in_loop(self, statement: str, parameters: tuple[Any, ...]) -> Sequence[Any]:
         """Read in the event loop: an index lookup is ten times faster than a switch to a thread."""
 
         async def call() -> Sequence[Any]:
@@ -349,6 +352,6 @@ class SqliteStore(GroupedWrites):
         if store_faults.plan is not None:
             fault = store_faults.plan.next_fault(is_write=False)
             if fault is StoreFault.FAIL:
-                raise StoreUnreachable(PLANNED)
+                raise StoreUnreachable(INJECTED_FAULT)
             if fault is StoreFault.HANG:
                 await hang()

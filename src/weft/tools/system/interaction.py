@@ -32,7 +32,7 @@ class GetContext:
         """Return an AssociativeMatchResult."""
         query = read_arguments(GetContextArguments, arguments).query
         if context.get_context is None:
-            raise ToolFailed("memory is not available: nothing is indexed")
+            raise ToolFailed("memory is not available in this run")
         try:
             return await context.get_context(query)
         except TaskFailed as error:
@@ -58,7 +58,9 @@ class RequestUserInput:
         """Return `{"answer"}`."""
         question = read_arguments(RequestUserInputArguments, arguments).question
         if context.ask_person is None:
-            raise ToolFailed("there is no person to ask: nobody runs this task at a terminal")
+            raise ToolFailed(
+                "there is no person to ask: the run has no terminal, and its questions are not stored"
+            )
         try:
             return {"answer": await context.ask_person(question, context.step_key)}
         except TaskFailed as error:
@@ -79,10 +81,7 @@ class SpawnSubtask:
     )
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        """Return the TaskResult.
-
-        On failure raise ToolFailed with the error of the specification as JSON text.
-        """
+        """Return the TaskResult of the subtask. Raise ToolFailed with the error as JSON if it fails."""
         if context.spawn is None:
             raise ToolFailed("only a model spawns subtasks; a program calls the template by its name")
         try:

@@ -106,7 +106,7 @@ def test_a_dataclass_is_held_to_its_fields() -> None:
     result = weft.evaluate([find, find("c")], effects=good)
 
     assert result.parsed_content == [{"line": 3, "note": "x"}]
-    with pytest.raises(TaskFailed, match="does not fit its format"):
+    with pytest.raises(TaskFailed, match="does not match its format"):
         weft.evaluate([find, find("c")], effects=weft.InMemoryEffects([[{"line": "3"}]] * 2))
 
 

@@ -439,12 +439,12 @@ def test_values_that_never_end_run_out_of_work() -> None:
     endless: list[Any] = []
     endless.append(endless)
 
-    with pytest.raises(ConditionError, match="too much work"):
+    with pytest.raises(ConditionError, match="too expensive"):
         value_of("a == b", {"a": endless, "b": [endless]})
 
 
 def test_half_characters_are_no_text_to_match() -> None:
-    with pytest.raises(ConditionError, match="half of a surrogate pair"):
+    with pytest.raises(ConditionError, match="a lone surrogate"):
         value_of("a.matches('x')", {"a": "\ud800"})
     with pytest.raises(ConditionError, match="bad regular expression"):
         value_of("'x'.matches(a)", {"a": "\ud800"})
@@ -490,5 +490,5 @@ def test_nothing_makes_up_for_too_much_work(operator: str) -> None:
     values = {"x": list(range(300_000)), "y": list(range(300_000))}
     sign = "==" if operator == "&&" else "!="
     text = f" {operator} ".join([f"x {sign} y"] * 5 + ["true" if operator == "||" else "false"])
-    with pytest.raises(ConditionError, match="too much work"):
+    with pytest.raises(ConditionError, match="too expensive"):
         parse_condition(text, NOWHERE).evaluate(values.__getitem__)
