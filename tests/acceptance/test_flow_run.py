@@ -364,4 +364,4 @@ def test_more_programs_run_at_a_time_than_the_limit_of_open_files_allows(
     assert json.loads(ran.stdout)["counts"] == {"completed": 40}, ran.stderr.decode()
     (task,) = weft("tasks", "list", "--name", "p39", "--json", db=db).json["tasks"]
     assert task["result"]["stdout"] == f"{expected}\n"
-    assert ran.stderr.count(b"until other programs have ended") == (limit == "-n"), "said once"
+    assert ran.stderr.count(b"until other processes have ended") == (limit == "-n"), "said once"

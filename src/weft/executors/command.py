@@ -238,7 +238,7 @@ class Command:
         if not self._has_warned:
             self._has_warned = True
             log.warning(
-                "%s: such tasks wait until other scripts have ended",
+                "%s: such tasks wait until other processes have ended",
                 last.message,
                 extra={"action": "command_waits", "task_id": work.task.id},
             )

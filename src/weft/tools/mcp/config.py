@@ -134,7 +134,7 @@ def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, st
         case "http" | "streamable-http" | "streamable_http":
             raise InvalidServer('it needs "url"')
         case "sse":
-            raise InvalidServer('the "sse" transport is deprecated and not supported; use "type": "http"')
+            raise InvalidServer('the "sse" transport is not supported; use streamable HTTP: "type": "http"')
         case _:
             raise InvalidServer(f'"type" is {kind!r}; it can be "stdio" or "http"')
 
