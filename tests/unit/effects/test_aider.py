@@ -171,7 +171,7 @@ async def test_it_is_an_executor_and_so_a_tool(project: Path) -> None:
 def test_only_libraries_that_come_with_weft_have_the_name_of_one() -> None:
     assert {task.name for task in load_library("weft:aider")} == {"aider_automatic", "aider_interactive"}
     assert "evaluate" in load_library("weft:prompts")
-    with pytest.raises(InvalidProgram, match="there are weft:aider, weft:prompts"):
+    with pytest.raises(InvalidProgram, match="choose one of weft:aider, weft:prompts"):
         load_library("weft:none")
 
 
