@@ -276,3 +276,55 @@ async def test_an_attempt_that_takes_its_time_to_end_is_released_and_counts_as_n
     assert "stopped_without_store" not in actions(caplog.records)
     assert events[-1].type is EventType.TASK_RELEASED
     assert await bench.store.workers() == []
+
+
+async def _stop_with_a_result(bench: Bench, store: FaultyStore, advance: Any) -> tuple[Engine, Any]:
+    """Begin to stop an engine that has a result to write, to a store that answers with `advance`."""
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def wait(work: Work) -> JsonObject:
+        started.set()
+        await go.wait()
+        return {"paid": "dearly"}
+
+    bench.executor("wait", wait)
+    flow = await bench.submit(task("a", "wait"))
+    engine = Engine(store.as_store, bench.executors, limits=QUICK)
+    await engine.__aenter__()
+    await engine.join(flow.root.id)
+    await asyncio.wait_for(started.wait(), 20)
+    store.advance = advance  # type: ignore[method-assign]
+    go.set()
+    return engine, asyncio.create_task(engine.stop(grace_seconds=0.1))
+
+
+async def test_a_store_that_fails_every_call_does_not_hold_up_stopping(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(endings: Any, wanted: Any) -> Any:
+        raise StoreBusy("busy")
+
+    with caplog.at_level(logging.WARNING):
+        _, stopping = await _stop_with_a_result(bench, FaultyStore(bench.store), refuse)
+        await asyncio.wait_for(stopping, IDLE_GRACE_SECONDS + 5)
+
+    assert "stopped_without_store" in actions(caplog.records)
+
+
+async def test_a_second_stop_may_come_when_the_first_has_given_up_the_store(bench: Bench) -> None:
+    given_up = asyncio.Event()
+
+    async def hang(endings: Any, wanted: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            given_up.set()
+            await asyncio.sleep(0.1)  # a connection takes a moment to be closed
+
+    engine, stopping = await _stop_with_a_result(bench, FaultyStore(bench.store), hang)
+    async with asyncio.timeout(20):
+        await given_up.wait()
+        await engine.stop(grace_seconds=0)
+        await stopping
+
+    assert not engine.is_running

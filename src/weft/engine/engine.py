@@ -201,10 +201,22 @@ class Engine:
         self._set_store_limit()
 
     def _set_store_limit(self) -> None:
-        """Apply the deadline. A wait that begins late, after a slow attempt, still has `SETTLE_SECONDS`."""
-        if self._store_limit is not None and self._store_deadline is not None:
-            soonest = asyncio.get_running_loop().time() + SETTLE_SECONDS
-            self._store_limit.reschedule(max(self._store_deadline, soonest))
+        """Apply the deadline. A wait that begins late, after a slow attempt, still has `SETTLE_SECONDS`.
+
+        An earlier limit stays: calls that fail and are retried are one wait.
+        """
+        limit = self._store_limit
+        if limit is None or self._store_deadline is None or limit.expired():
+            return
+        soonest = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        deadline = max(self._store_deadline, soonest)
+        earlier = limit.when()
+        limit.reschedule(deadline if earlier is None else min(earlier, deadline))
+
+    def _lift_store_limit(self) -> None:
+        """End a wait for the store, because it responded or something else is waited for."""
+        if self._store_limit is not None and not self._store_limit.expired():
+            self._store_limit.reschedule(None)
 
     async def _work(self) -> None:
         """Write outcomes and claim tasks, together, until stopped and empty."""
@@ -258,7 +270,11 @@ class Engine:
 
     async def _advance_patiently(self) -> ClaimResult:
         with StoreTolerance("store"):
-            return await self._advance()
+            outlook = await self._advance()
+            if self._store_deadline is not None:
+                self._lift_store_limit()
+                self._set_store_limit()
+            return outlook
         await asyncio.sleep(self._limits.poll_seconds)
         return ClaimResult()
 
@@ -388,8 +404,8 @@ class Engine:
 
     async def _sleep(self, outlook: ClaimResult) -> None:
         """Wait for work: the end of an attempt, a delayed task, or the next poll."""
-        if self._store_limit is not None and self._store_deadline is not None:
-            self._store_limit.reschedule(None)  # attempts have their own grace time
+        if self._store_deadline is not None:
+            self._lift_store_limit()  # attempts have their own grace time
         if outlook.next_ready_at is None:
             await self._wake.wait()
             return
