@@ -12,7 +12,7 @@ from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
-from weft.runs.replay import RecordedSteps, prior_usage
+from weft.runs.replay import RecordedSteps, ReplayAction, prior_usage, resumable
 from weft.runs.step_records import (
     cancelled_by_program,
     cancelled_step_failure,
@@ -446,21 +446,40 @@ def _run_of(task: Task, attempt: int) -> Run:
 
 
 def missing_changes(
-    unwritten: Iterable[StepChange], steps: Iterable[StoredStep], root_id: TaskId
+    unwritten: Iterable[StepChange], steps: Sequence[StoredStep], root_id: TaskId
 ) -> list[StepChange]:
     """Return the changes that the store lacks, as another attempt can write them.
 
-    Another process may have recorded some of the steps in the meantime, under ids of its own. Its records
-    count: changes of the same key, and below them, are left out.
+    Another process may have recorded some of the steps in the meantime. Its records count: changes of steps
+    that have an outcome, or another record, are left out, and so is everything below them.
     """
-    ids = {step.key: step.task.id for step in steps}
-    known = {root_id, *ids.values()}
+    past = RecordedSteps(steps)
+    stored = {step.key: step for step in steps}
+    ids = {key: step.task.id for key, step in stored.items() if not _is_replaced(past, step)}
+    known = {root_id, *(step.task.id for step in steps)}
+    added: set[TaskId] = set()
     found = []
     for change in unwritten:
-        task = change.task
+        task, step = change.task, stored.get(change.key)
+        if change.is_params_only:
+            if task.id in added or (step is not None and _is_same_end(step.task, task)):
+                found.append(change)
+            continue
+        if step is not None and past.action_for(step.task) is ReplayAction.GIVEN:
+            continue
         if ids.setdefault(change.key, task.id) != task.id or task.parent_id not in known:
             continue
         is_new = task.id not in known
         known.add(task.id)
+        added.add(task.id)
         found.append(structs.replace(change, is_new=is_new, is_first_child=is_new, is_continued=not is_new))
     return found
+
+
+def _is_replaced(past: RecordedSteps, step: StoredStep) -> bool:
+    """Return whether an attempt that performs the step again makes a new record for it."""
+    return resumable(step) is None and past.action_for(step.task) is ReplayAction.PERFORMED
+
+
+def _is_same_end(stored: Task, task: Task) -> bool:
+    return stored.id == task.id and (stored.status, stored.completed_at) == (task.status, task.completed_at)

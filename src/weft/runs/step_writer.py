@@ -134,9 +134,12 @@ class StepWriter:
             return
         else:
             return
+        accepted: list[StepChange] = []
         for write in (*self._group, *self._waiting):
             write.end(self._lost)
-            self._unwritten.extend(write.changes)
+            accepted += write.changes
+        # Before those that came after `stop`: a step may be in both, and parents come before their children.
+        self._unwritten[:0] = accepted
         self._group, self._waiting = [], []
 
     async def _written(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:

@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
+
+import pytest
 
 from tests.builders import a_task
 from weft.clock import SystemClock
+from weft.errors import TransientError
 from weft.evaluator.effects import Composite, Step
 from weft.ids import TaskId, new_task_id
-from weft.runs.journal import Journal
+from weft.runs.journal import Journal, missing_changes
+from weft.runs.step_writer import StepWriter
 from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import TaskStore
-from weft.tasks.record import Status
+from weft.tasks.record import Status, Task, evolve
 
 
 class GatedStore:
@@ -46,3 +50,77 @@ async def test_a_run_does_not_end_before_what_is_being_stored_is_stored() -> Non
     await asyncio.gather(showing, ending)
 
     assert [change.task.status for change in store.written] == [Status.COMPLETED]
+
+
+def _step(status: Status, task_id: str = "11111111-1111-4111-8111-111111111111", **mark: Any) -> Task:
+    result = {"content": "paid for"} if status is Status.COMPLETED else None
+    params = {"step": {"key": "0", "kind": "task", **mark}}
+    return evolve(a_task(), id=TaskId(task_id), parent_id=ROOT, status=status, result=result, params=params)
+
+
+ROOT = TaskId("00000000-0000-4000-8000-000000000000")
+OTHER = "22222222-2222-4222-8222-222222222222"
+
+
+@pytest.mark.parametrize(
+    ("stored", "task", "is_written"),
+    [
+        (_step(Status.IN_PROGRESS), _step(Status.COMPLETED), True),
+        (_step(Status.IN_PROGRESS, OTHER), _step(Status.COMPLETED), False),
+        (_step(Status.FAILED, failure={"reason": "x"}), _step(Status.COMPLETED), False),
+        (
+            _step(Status.FAILED, failure={"reason": "x"}, ended_run={"reason": "x"}),
+            _step(Status.COMPLETED),
+            True,
+        ),
+        (_step(Status.CANCELLED), _step(Status.COMPLETED), False),
+        (_step(Status.CANCELLED, OTHER, called_off=True), _step(Status.COMPLETED), True),
+    ],
+    ids=[
+        "open",
+        "open in another record",
+        "failed",
+        "ended the run",
+        "cancelled",
+        "replaced",
+    ],
+)
+def test_a_change_is_handed_over_unless_the_store_has_an_outcome(
+    stored: Task, task: Task, is_written: bool
+) -> None:
+    missing = missing_changes(
+        [StepChange(task, "0", "hash", is_new=False)], [StoredStep(stored, "0", "hash")], ROOT
+    )
+
+    assert [change.task for change in missing] == [task] * is_written
+    assert [change.is_new for change in missing] == [stored.id != task.id] * is_written
+
+
+def test_a_mark_is_handed_over_only_for_the_outcome_that_it_is_for() -> None:
+    failed = _step(Status.FAILED, failure={"reason": "x"}, ended_run={"reason": "x"})
+    mark = StepChange(failed, "0", "", is_new=False, is_params_only=True)
+    performed_again = StoredStep(_step(Status.COMPLETED), "0", "hash")
+    as_it_was = StoredStep(_step(Status.FAILED, failure={"reason": "x"}), "0", "hash")
+
+    assert missing_changes([mark], [performed_again], ROOT) == []
+    assert missing_changes([mark], [as_it_was], ROOT) == [mark]
+
+
+async def test_changes_that_come_after_a_stop_are_handed_over_after_those_that_came_before() -> None:
+    class Away(GatedStore):
+        async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId]:
+            await self.gate.wait()
+            raise TransientError("away")
+
+    store = Away()
+    writer = StepWriter(cast(TaskStore, store), Run(ROOT, 1, ROOT, None))
+    begun = StepChange(_step(Status.IN_PROGRESS), "0", "hash")
+    ended = StepChange(_step(Status.COMPLETED), "0", "hash", is_new=False)
+    writing = asyncio.ensure_future(writer.write([begun]))
+    await asyncio.sleep(0)
+    writer.stop()
+    late = asyncio.ensure_future(writer.write([ended]))
+    await asyncio.wait([writing, late])
+    store.gate.set()
+
+    assert await writer.drain() == (begun, ended)
