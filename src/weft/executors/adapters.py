@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.aio import run_blocking
-from weft.executors.protocol import DEFAULT_CANCEL_GRACE_SECONDS, Report, Work
+from weft.executors.protocol import DEFAULT_CANCEL_GRACE_SECONDS, Report, Work, given_cancel_grace_seconds
 from weft.tasks.record import ExecutorType, JsonObject
 
 T = TypeVar("T")
@@ -121,7 +121,7 @@ def adapt(
     for name in ("input_schema", "output_schema"):
         if options[name] is None:
             options[name] = getattr(instance, name, None)
-    options["cancel_grace_seconds"] = getattr(instance, "cancel_grace_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
+    options["cancel_grace_seconds"] = given_cancel_grace_seconds(instance)
     if callable(getattr(instance, "cancel", None)):
         return CancellableExecutor(executor_id, instance.execute, instance.cancel, **options)
     return AdaptedExecutor(executor_id, instance.execute, **options)

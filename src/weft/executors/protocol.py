@@ -106,12 +106,18 @@ def cancel_grace_seconds(executor: Executor) -> float:
 
 def required_cancel_grace_seconds(executor: Executor) -> float:
     """Return `cancel_grace_seconds` of an executor. Raise TypeError if it is not a number of seconds."""
-    seconds = getattr(executor, "cancel_grace_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
+    seconds = given_cancel_grace_seconds(executor)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
         raise TypeError(
             f"executor '{executor.id}': cancel_grace_seconds must be a number of seconds, not {seconds!r}"
         )
     return seconds
+
+
+def given_cancel_grace_seconds(executor: object) -> Any:
+    """Return the attribute `cancel_grace_seconds`, by its earlier name `let_go_seconds`, or the default."""
+    earlier = getattr(executor, "let_go_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
+    return getattr(executor, "cancel_grace_seconds", earlier)
 
 
 class Cancellable(Protocol):

@@ -12,6 +12,7 @@ from tests.executor_work import work_of
 from weft.aio import abandon
 from weft.executors.invoke import grace_seconds_of, perform
 from weft.executors.registry import ExecutorRegistry
+from weft.executors.simple import Noop
 
 
 async def ignore_cancellation() -> None:
@@ -75,4 +76,19 @@ def test_an_executor_says_how_long_it_needs_to_let_go() -> None:
 
     assert grace_seconds_of(None) == 1.0
     assert grace_seconds_of(registry.get("function")) == 1.0
+    assert grace_seconds_of(registry.get("slow")) == 7.0
+
+
+@pytest.mark.parametrize("is_registered_as_class", [True, False])
+def test_the_earlier_name_of_the_time_to_let_go_still_counts(is_registered_as_class: bool) -> None:
+    class Slow(Noop):
+        id = "slow"
+        let_go_seconds = 7.0
+
+    registry = ExecutorRegistry()
+    if is_registered_as_class:
+        registry.executor("slow")(Slow)
+    else:
+        registry.register(Slow())
+
     assert grace_seconds_of(registry.get("slow")) == 7.0
