@@ -3,6 +3,7 @@
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, ModelReply, Usage
 from weft.llm.protocol import Features, StaticModels
+from weft.llm.protocol import StaticModels as GivenModels  # the earlier name
 from weft.testing.factories import effects, memory, models, recorded_effects
 from weft.testing.in_memory_effects import InMemoryEffects
 from weft.testing.recording import (
@@ -17,6 +18,7 @@ from weft.testing.simple_index import SimpleIndex
 
 __all__ = [
     "Features",
+    "GivenModels",
     "HandlerPayload",
     "InMemoryEffects",
     "ModelReply",

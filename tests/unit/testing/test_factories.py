@@ -37,3 +37,7 @@ def test_effects_answer_as_told() -> None:
     assert evaluate('(deftask greet () :instructions "Greet.") (get (greet) "content")', effects=effects) == (
         "Hello!"
     )
+
+
+def test_names_of_earlier_versions_stay() -> None:
+    assert testing.GivenModels is testing.StaticModels
