@@ -40,7 +40,7 @@ def test_pull_without_a_network_fails_clearly(db: str, tmp_path: Path) -> None:
 
     assert ran.code == 5
     assert "fetching SmolLM2-135M-Instruct Q4_1 (93 MB, Apache-2.0)" in ran.err
-    assert "is there a network" in ran.err
+    assert "check the network" in ran.err
     assert "Traceback" not in ran.err
 
 

@@ -76,7 +76,7 @@ def test_a_step_says_where_its_result_came_from_and_trees_and_lists_tell_steps_a
 
     key = first["params"]["step"]["key"]
     assert f"step {key} of run {run['root_id']} 'greet' (atomic)" in made
-    assert "asked (prompt):\n  Greet Ada." in made
+    assert "\nprompt:\n  Greet Ada." in made
     assert re.search(r"answered 20.* by served:good, \d+ tokens, price unknown", made)
     assert f"linked from {first['id']}, step {key} of run {run['root_id']} 'greet'" in shown
     assert re.search(r"made 20.* by served:good, \d+ tokens, price unknown", shown)

@@ -9,7 +9,7 @@ from weft.cli.invoke import echo, with_app
 from weft.cli.options import TASK_ID, store_options
 from weft.ids import TaskId
 from weft.tasks.record import Origin, Task, first_source
-from weft.tasks.steps import is_step, step_fields
+from weft.tasks.steps import PROMPT, is_step, step_fields
 
 
 @click.command()
@@ -62,7 +62,7 @@ async def step_lines(app: App, task: Task) -> list[str]:
         return []
     fields = step_fields(task)
     lines = ["", f"step {await _describe_step(app, task)} ({printable(str(fields.get('kind')))})"]
-    lines += _request_lines((task.params or {}).get("asked") or {})
+    lines += _request_lines((task.params or {}).get(PROMPT) or {})
     source = fields.get("link_of") or (first_source(task) if task.origin_type is Origin.LINK else None)
     if source is None:
         return [*lines, *_result_lines("answered", task)]
@@ -87,7 +87,7 @@ def _request_lines(request: dict[str, object]) -> list[str]:
         value = request.get(name)
         if value:
             text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
-            lines.append(f"asked ({name}):")
+            lines.append(f"{name}:")
             lines += [f"  {printable(line)}" for line in text.splitlines()]
     return lines
 
