@@ -14,8 +14,8 @@ STORE_FOLDER = ".weft"
 _OLD_FILE, _OLD_FOLDER = 0o644, 0o755
 """Modes of files made by earlier versions with the usual umask. Other modes were chosen, and are kept."""
 
-_BESIDE = ("", "-wal", "-shm", "-journal")
-"""Files that SQLite creates beside a database, with the mode of the database."""
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+"""Suffixes of a database and of the files that SQLite creates beside it, with the mode of the database."""
 
 _HEADS = (
     b"SQLite format 3\0",
@@ -55,7 +55,7 @@ def keep_private(file: Path, *, is_shared: bool = False) -> None:
             os.close(descriptor)
     if is_shared:
         return
-    for suffix in _BESIDE:
+    for suffix in _SUFFIXES:
         _tighten(file.with_name(file.name + suffix), _OLD_FILE, 0o600)
     if file.parent.name == STORE_FOLDER:
         _tighten(file.parent, _OLD_FOLDER, 0o700)
@@ -89,15 +89,15 @@ def exposure(file: Path, *, is_shared: bool = False) -> str | None:
     return None
 
 
-def open_databases() -> set[tuple[int, int]]:
+def find_open_databases() -> set[tuple[int, int]]:
     """Return the device and inode of each database file that this process has open.
 
-    Nothing else may open these files: closing a file drops all POSIX locks that the process holds on it, and
-    another process could then write into a transaction, or remove its log.
+    No other code of this process may open these files: closing one drops all POSIX locks that the process
+    holds on it. Another process could then write during our transaction, or remove its log.
     """
     found = set()
     with suppress(OSError):  # the folder does not exist
-        for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - before every file that is read
+        for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - fast: called for every read
             with suppress(OSError):  # closed by now, or write-only
                 known = os.fstat(descriptor)
                 if stat.S_ISREG(known.st_mode) and os.pread(descriptor, 16, 0).startswith(_HEADS):
@@ -111,11 +111,12 @@ def identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def read_start(path: Path, max_bytes: int) -> bytes:
-    """Return the first bytes of a file; raise OSError for a pipe or a device, which may never end or start.
+    """Return the first bytes of a file. Raise OSError for a pipe, a device or an open database.
 
-    Pipes that a shell made for this process (`/dev/stdin`, `<(...)`) are read.
+    Reading a pipe or a device could block, or never end. Only pipes that a shell made for this process
+    (`/dev/stdin`, `<(...)`) are read.
     """
-    if identity(path.stat()) in open_databases():
+    if identity(path.stat()) in find_open_databases():
         raise OSError(errno.EBUSY, "it belongs to a database that weft has open", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a named pipe would block
     with os.fdopen(descriptor, "rb") as file:

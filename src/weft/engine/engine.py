@@ -362,7 +362,7 @@ class Engine:
         if ending is not None:
             self._endings.append(ending)
         del self._running[attempt.claim]
-        self._slots.give(attempt.method)
+        self._slots.release(attempt.method)
         self._flows[attempt.claim.task_tree_id].running -= 1
         self._wake.set()
 

@@ -18,15 +18,15 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     per_executor: Mapping[str, int] = {}
     """Maximum number of concurrent attempts of single executors, by id."""
     lease_seconds: float = 0.0
-    """How long a worker without a heartbeat counts as alive; 0: as in the settings. Four times as long
-    where workers wait for each other's writes (SQLite)."""
+    """How long a worker without a heartbeat counts as alive; 0: as in the settings. Multiplied by four for
+    SQLite, where workers wait for each other's writes."""
     heartbeat_seconds: float = 1.0
     """Interval in which a worker renews its lease, and looks for cancelled and lost tasks."""
     poll_seconds: float = 0.2
     """Interval between polls for tasks that other processes have made ready."""
     lookup_seconds: float = 1.0
-    """How long a claimed task waits for an unknown executor: its template may be registered in a moment.
-    Once per method: a flow with many such tasks does not wait for each."""
+    """How long a claimed task waits for an executor that is not registered: another process may just be
+    adding it to the task library. Once this time has passed, further tasks of the same method do not wait."""
     grace_seconds: float = 10.0
     """How long a stopping engine lets attempts run and writes their outcomes."""
     leave_seconds: float = 1.0
@@ -55,7 +55,7 @@ class Slots:
     def take(self, method: str) -> None:
         self._taken[method] += 1
 
-    def give(self, method: str) -> None:
+    def release(self, method: str) -> None:
         self._taken[method] -= 1
 
 

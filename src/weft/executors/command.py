@@ -58,7 +58,8 @@ def find_executable(name: str, settings: CommandSettings, environment: Mapping[s
     if name not in settings.allow and (found is None or found not in allowed):
         listed = ", ".join(settings.allow) or "nothing"
         raise ExecutionFailed(
-            f"executable '{name}' may not run; [executors.command] allow in weft.toml has {listed}",
+            f"executable '{name}' may not run: it is not in [executors.command] allow in weft.toml, "
+            f"which has {listed}",
             is_permanent=True,
         )
     return _locate(name, own_path)

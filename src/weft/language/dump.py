@@ -19,7 +19,7 @@ KIND = "node"
 
 
 def program_data(program: Program) -> JsonTree:
-    """Return the program as JSON: each node with its type, its location and its fields without defaults."""
+    """Return a program as JSON: type and location of each node, and fields that differ from defaults."""
     try:
         with raise_recursion_limit():
             return {"forms": [_data(form) for form in program.forms]}

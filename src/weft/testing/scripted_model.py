@@ -115,7 +115,8 @@ class ScriptedModel:
         window = self._features.context_window
         if window is not None and input_tokens > window:
             raise ContextTooLong(
-                "llm_error", f"{self._id}: a request of {input_tokens} tokens; the window has {window}"
+                "llm_error",
+                f"{self._id}: the request has {input_tokens} tokens, but the context window has {window}",
             )
         response = self._response(payload)
         if isinstance(response, BaseException):

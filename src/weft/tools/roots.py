@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from weft.config.paths import identity, open_databases
+from weft.config.paths import find_open_databases, identity
 from weft.tools.safe_open import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 MAX_READ_BYTES = 1024 * 1024
@@ -289,7 +289,7 @@ def _refuse_databases(folder: int, name: str, path: str) -> None:
 
 def _is_database(folder: int, name: str) -> bool:
     try:
-        if identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in open_databases():
+        if identity(os.stat(name, dir_fd=folder, follow_symlinks=False)) in find_open_databases():
             return True  # without opening the file: closing it would release our locks
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError:

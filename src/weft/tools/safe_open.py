@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from weft.config.paths import identity, open_databases
+from weft.config.paths import find_open_databases, identity
 from weft.errors import RequestError
 from weft.tasks.parsing.problems import shown
 
@@ -253,7 +253,7 @@ def open_file(walk: Walk, name: str, path: str) -> int:
     try:
         found = os.stat(name, dir_fd=walk.folder, follow_symlinks=False)
         _require_regular(found, path)
-        if identity(found) in open_databases():
+        if identity(found) in find_open_databases():
             raise PathRefused(path, "it belongs to a database that weft has open")
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=walk.folder)

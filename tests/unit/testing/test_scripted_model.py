@@ -97,7 +97,7 @@ async def test_tokens_are_counted_the_same_way_every_time() -> None:
 async def test_a_payload_beyond_the_window_is_refused() -> None:
     model = ScriptedModel(["x"], features=Features(context_window=10))
 
-    with pytest.raises(ContextTooLong, match="29 tokens; the window has 10"):
+    with pytest.raises(ContextTooLong, match="29 tokens, but the context window has 10"):
         await model.request(a_payload("x" * 100))
 
 

@@ -204,7 +204,8 @@ class AiderRunner:
         if allow is not None and NAME not in allow:
             listed = ", ".join(allow) or "nothing"
             raise ExecutionFailed(
-                f"executable 'aider' may not run; [executors.command] allow in weft.toml has {listed}",
+                "executable 'aider' may not run: it is not in [executors.command] allow in weft.toml, "
+                f"which has {listed}",
                 is_permanent=True,
             )
 

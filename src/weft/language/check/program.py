@@ -92,7 +92,7 @@ def _check(
     try:
         _walk(walk, program)
     except TooComplex:
-        message = "functions use each other in more ways than can be checked; nest fewer definitions"
+        message = "functions use too many names from enclosing scopes to be checked; nest fewer functions"
         walk.findings.note(program.forms[0].span, "program-too-deep", message)
     check_criteria(walk)
     walk.calls.report(walk.names.globals)
@@ -132,7 +132,8 @@ def _visit(walk: Walk, form: Node) -> None:
     if isinstance(form, TaskNode | TaskCond):
         walk.boundary = walk.names.globals
     elif is_bare_call(form) and _is_defined(walk, form.func_name):
-        walk.boundary = walk.names.templates  # also report misspellings of global names
+        # Report a name that looks like a misspelt global name, instead of making it an input.
+        walk.boundary = walk.names.templates
     try:
         walk.visit(form, walk.names.globals)
     except RecursionError:

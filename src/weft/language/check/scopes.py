@@ -26,7 +26,7 @@ tenth. Deeply nested functions that need thousands of names would take minutes."
 
 
 class TooComplex(Exception):
-    """Functions use each other in more ways than can be checked."""
+    """Functions use too many names from enclosing scopes to be checked."""
 
 
 Producer = tuple[Node, "Frame"]

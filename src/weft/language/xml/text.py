@@ -26,7 +26,7 @@ LETTERS = {
     IDENTIFIER: "letters, digits and _",
     NAME: "letters, digits, _ and -",
     TEMPLATE_NAME: "letters, digits, _, - and :",
-    CALLED: "letters, digits, _ and -",
+    CALLED: "letters, digits, _, -, : and a ? at the end",
 }
 """Allowed characters of each pattern, for messages."""
 

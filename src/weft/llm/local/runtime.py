@@ -192,7 +192,8 @@ class Runtime:
                 if self._failures >= MAX_FAILURES:
                     raise ModelError(
                         "llm_error",
-                        f"the embedded model has crashed {self._failures} times and is not started again",
+                        f"the embedded model has crashed {self._failures} times and is not started again "
+                        "in this process: use another model, or restart weft",
                     )
                 self._process = _Process(self.path, self.settings)
             process = self._process

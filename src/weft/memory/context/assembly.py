@@ -1,8 +1,9 @@
 """Context assembly: selects and orders the matches that a task gets, within a number of tokens.
 
-The author's elements are separated by line breaks, commas or semicolons. An element with `/`, `*` or a suffix
-is a path pattern; any other is words. `Node.js` and `TCP/IP` look like paths but are names: an element that
-begins with a capital letter and matches no file is words.
+The author of a task lists elements that are primary, secondary or excluded, separated by line breaks, commas
+or semicolons. An element with `/`, `*` or a suffix is a path pattern; any other consists of words. `Node.js`
+and `TCP/IP` look like paths but are names: an element that begins with a capital letter and matches no file
+consists of words.
 """
 
 import re
@@ -184,19 +185,20 @@ def merge_ranked(
     found: Sequence[Match],
     primary: Sequence[Match] = (),
     secondary: Sequence[Match] = (),
-    patterns: tuple[Sequence[str], Sequence[str]] = ((), ()),
+    elements: tuple[Sequence[str], Sequence[str]] = ((), ()),
 ) -> list[Match]:
     """Merge the matches without duplicates: first primary elements, then secondary, then others, by score.
 
-    `primary` and `secondary` are the matches of those elements. `patterns` are the texts of both kinds of
-    elements; a match in a file that matches one of their path patterns ranks with them.
+    `primary` and `secondary` are the matches of those elements, `found` those of the task's own query.
+    `elements` are the primary and the secondary elements themselves: any match in a file that fits a path
+    pattern among them ranks as primary or secondary too.
     """
     ranks: dict[ChunkKey, int] = {}
     best: dict[ChunkKey, Match] = {}
     for rank, matches in enumerate((primary, secondary, found)):
         for match in matches:
             key = key_of(match.chunk)
-            named = _rank_of_path(match.chunk.path, patterns)
+            named = _rank_of_path(match.chunk.path, elements)
             ranks[key] = min(rank, named, ranks.get(key, rank))
             # Prefer the score from the task's own query: only scores of the same query can be compared.
             if key not in best or rank == 2:
@@ -204,9 +206,9 @@ def merge_ranked(
     return sorted(best.values(), key=lambda match: (ranks[key_of(match.chunk)], -match.score))
 
 
-def _rank_of_path(path: str, patterns: tuple[Sequence[str], Sequence[str]]) -> int:
-    for rank, elements in enumerate(patterns):
-        if any(is_pattern(element) and fits_path(element, path) for element in elements):
+def _rank_of_path(path: str, elements: tuple[Sequence[str], Sequence[str]]) -> int:
+    for rank, group in enumerate(elements):
+        if any(is_pattern(element) and fits_path(element, path) for element in group):
             return rank
     return 2
 

@@ -204,6 +204,7 @@ Named = tuple[str, str, int]
 
 
 def outline(language: str, content: bytes) -> list[Named]:
+    """Return the definitions in a file. Runs in the parser process, unlike `grammar_outline`."""
     best: list[Named] | None = None
     for grammar in BY_LANGUAGE[language]:
         parser, query = _ready(grammar)
@@ -237,7 +238,7 @@ def _names(root: "Node", query: "Query") -> list[Named]:
 
 
 def _is_inside_body(node: "Node") -> bool:
-    """Return True for the name in a C function declarator where no function can be declared."""
+    """Return True if a C function declarator names a parameter, or a variable as `T x(y);` in a body does."""
     above = node.parent
     if above is None or above.type != "function_declarator":
         return False
@@ -295,7 +296,7 @@ def grammar_outline(language: str, text: str) -> list[Symbol] | None:
     content = text.encode("utf-8", "replace")
     if len(content) > MAX_BYTES:
         return None
-    return _parsers.outline(language, content)
+    return _parser.outline(language, content)
 
 
 @cache
@@ -306,7 +307,7 @@ def has_grammar(language: str) -> bool:
     return bool(grammars) and all(find_spec(module) is not None for module in modules)
 
 
-class Parsers:
+class ParserProcess:
     """The parser process, which is restarted after a file has killed it."""
 
     def __init__(self, command: Sequence[str] | None = None) -> None:
@@ -318,13 +319,16 @@ class Parsers:
         """Number of files that have killed the process."""
 
     def outline(self, language: str, content: bytes) -> list[Symbol] | None:
-        """Return the definitions in a file; None if it killed the process or none can be started."""
+        """Return the definitions in a file; None if it killed the process, or no process can be started."""
         with self._lock:
             response = self._request(language, content) or self._restart_and_request(language, content)
         return None if response is None else [Symbol(*each) for each in json.loads(response)]
 
     def _restart_and_request(self, language: str, content: bytes) -> bytes | None:
-        """Return the response of a new process, or None if this file killed the old one."""
+        """Return the response of a new process.
+
+        Return None if the file killed the old or the new process, or if no process can be started.
+        """
         for _ in range(2):
             if self._process is not None and self._end() != 0:
                 self.deaths += 1
@@ -388,5 +392,5 @@ class Parsers:
             return 1
 
 
-_parsers = Parsers()
-atexit.register(_parsers.close)
+_parser = ParserProcess()
+atexit.register(_parser.close)

@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from weft.config.paths import identity, open_databases
+from weft.config.paths import find_open_databases, identity
 from weft.memory.files.ignore import Rules, rules_of, top_of, tracked_though_ignored
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, None})
@@ -236,7 +236,8 @@ class Reader:
         self._root = root
         self._path: str | None = None
         self._folder = -1
-        self._databases = open_databases()  # once is enough: later connections use the same database files
+        # Once is enough: later connections use the same database files.
+        self._databases = find_open_databases()
 
     def __enter__(self) -> Self:
         return self

@@ -82,9 +82,10 @@ async def _version(connection: asyncpg.Connection, location: str) -> int:
     if "weft_schema" in tables:
         return int(await connection.fetchval(_SQL["schema_version"]))
     if tables:
-        names = " and ".join(sorted(tables))
+        names = ", ".join(sorted(tables))
         raise NotAStore(
-            f"{location} has {names} of another application; choose another schema with ?search_path=schema"
+            f"{location} has tables of another application ({names}); choose another schema with "
+            "?search_path=SCHEMA in the URL"
         )
     return 0
 

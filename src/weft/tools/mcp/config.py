@@ -165,7 +165,9 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
         name, default = match.groups()
         found = environment.get(name) or default
         if found is None:
-            raise InvalidServer(f"the environment variable {name} is not set")
+            raise InvalidServer(
+                f"the environment variable {name} is not set, or empty; set it, or write ${{{name}:-default}}"
+            )
         register_variable(name, found)
         return found
 

@@ -62,7 +62,9 @@ class Connection:
         self._process: ServerProcess | None = None
         self._client: Client | None = None
         self._fault: str | None = None
+        """Why the connection ended, for messages."""
         self._odd_line: str | None = None
+        """The fault to report if the handshake fails: the server wrote a line that is not an MCP message."""
         self._over = asyncio.Event()
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -212,7 +214,7 @@ class Connection:
             self.has_new_tools = True
 
     async def _end(self, *, is_patient: bool) -> None:
-        """End the task; cancel it if it does not end by itself."""
+        """End the task by cancelling it; if `is_patient`, first give it time to end by itself."""
         self._over.set()
         task = self._task
         if task is None or task.done():

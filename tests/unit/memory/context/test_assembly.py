@@ -39,7 +39,7 @@ def test_primary_elements_come_first_then_secondary_ones_then_the_rest() -> None
 def test_an_element_that_is_a_path_puts_its_files_first() -> None:
     found = [a_match("src/a.py", 0.9), a_match("docs/b.md", 0.5), a_match("tests/c.py", 0.4)]
 
-    order = merge_ranked(found, patterns=(("tests/*",), ("*.md",)))
+    order = merge_ranked(found, elements=(("tests/*",), ("*.md",)))
 
     assert paths(order) == ["tests/c.py", "docs/b.md", "src/a.py"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from weft.memory.files.outline import outline_of
-from weft.memory.files.treesitter import BY_LANGUAGE, MAX_BYTES, MAX_DEATHS, Parsers, grammar_outline
+from weft.memory.files.treesitter import BY_LANGUAGE, MAX_BYTES, MAX_DEATHS, ParserProcess, grammar_outline
 
 SAMPLES: dict[str, tuple[str, list[tuple[str, str, int]]]] = {
     "javascript": (
@@ -261,13 +261,13 @@ for language in PATTERN_LANGUAGES:
 
 
 @pytest.fixture
-def dying() -> Iterator[Parsers]:
-    parsers = Parsers([sys.executable, "-S", "-c", "import os; os.read(0, 1); os.abort()"])
+def dying() -> Iterator[ParserProcess]:
+    parsers = ParserProcess([sys.executable, "-S", "-c", "import os; os.read(0, 1); os.abort()"])
     yield parsers
     parsers.close()
 
 
-def test_a_parser_that_dies_is_survived_and_not_started_forever(dying: Parsers) -> None:
+def test_a_parser_that_dies_is_survived_and_not_started_forever(dying: ParserProcess) -> None:
     assert [dying.outline("go", b"package a") for _ in range(MAX_DEATHS)] == [None] * MAX_DEATHS
     assert dying.deaths == MAX_DEATHS
 
@@ -277,7 +277,7 @@ def test_a_parser_that_dies_is_survived_and_not_started_forever(dying: Parsers) 
 
 def test_a_parser_that_had_ended_for_want_of_work_is_started_again() -> None:
     once = 'import os, json; os.read(0, 9999); os.write(0, b\'[["F", "function", 1]]\\n\')'
-    parsers = Parsers([sys.executable, "-S", "-c", once])
+    parsers = ParserProcess([sys.executable, "-S", "-c", once])
     try:
         found = [parsers.outline("go", b"x") for _ in range(3)]
     finally:
