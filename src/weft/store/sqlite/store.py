@@ -290,7 +290,10 @@ class SqliteStore(GroupedWrites):
             else:
                 done(outcomes)
 
-        self._begin_commit(requests, on_done)
+        if store_faults.plan is None:
+            self._access.commit(requests, on_done)
+        else:
+            self._commit_with_faults(requests, on_done)
 
     def _retry_commit(self, requests: Sequence[Request], done: Done, error: TransientError) -> None:
         loop = asyncio.get_running_loop()
@@ -309,25 +312,23 @@ class SqliteStore(GroupedWrites):
 
         def retry() -> None:
             try:
-                self._begin_commit(requests, on_done)
+                self._commit_with_faults(requests, on_done)
             except BaseException:  # for instance KeyboardInterrupt: other callers must not wait forever
                 done(StoreError("the write was interrupted"))
                 raise
 
         on_done(error)
 
-    def _begin_commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Pass the requests to the database. All writes go through here, so that tests can inject faults."""
-        if store_faults.plan is not None:
-            fault = store_faults.plan.next_fault(is_write=True)
-            if fault is StoreFault.FAIL:
-                done(StoreUnreachable(INJECTED_FAULT))
-                return
-            if fault is StoreFault.HANG:
-                loop = asyncio.get_running_loop()
-                loop.call_later(HANG_SECONDS, self._access.commit, requests, done)
-                return
-        self._access.commit(requests, done)
+    def _commit_with_faults(self, requests: Sequence[Request], done: Done) -> None:
+        """Commit the requests, unless a test injects a fault here."""
+        fault = None if store_faults.plan is None else store_faults.plan.next_fault(is_write=True)
+        if fault is StoreFault.FAIL:
+            done(StoreUnreachable(INJECTED_FAULT))
+        elif fault is StoreFault.HANG:
+            loop = asyncio.get_running_loop()
+            loop.call_later(HANG_SECONDS, self._access.commit, requests, done)
+        else:
+            self._access.commit(requests, done)
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         async def call() -> T:

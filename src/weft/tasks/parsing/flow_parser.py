@@ -125,7 +125,8 @@ class _Reader:
             self._fill_defaults(draft)
             task, problems = checked_task(draft.raw, path=draft.path)
             self.problems += problems
-            self.problems += folder_problems(draft.raw.get("params"), path=draft.path)
+            if "params" in draft.raw:
+                self.problems += folder_problems(draft.raw["params"], path=draft.path)
             if task is not None:
                 tasks.append(task)
             nodes.append(_node(draft, dependencies))
