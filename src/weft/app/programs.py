@@ -217,6 +217,10 @@ async def arun(
                 name=name, resume=resume, inputs=inputs, **more_inputs,
             )  # fmt: skip
     given = _all_inputs(inputs or {}, more_inputs)
+    if model is not None and not isinstance(model, str):
+        raise TypeError(
+            "model must be the name of a model, which is stored with the run; weft.evaluate accepts a Model"
+        )
     if resume is not None:
         settings = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
         reject_fixed_options(setting for setting, value in settings.items() if value)

@@ -2,9 +2,11 @@
 
 import pytest
 
+import weft
 from weft.app.programs import check_program, stored_program
 from weft.config.settings import Settings
 from weft.runs.inputs import NothingToRun, UnusedInputs
+from weft.testing.scripted_model import ScriptedModel
 
 BARE = """<task><instructions>Write {{x}} in {{style}} words</instructions>
   <inputs><input name="x"/><input name="style">plain</input></inputs></task>"""
@@ -47,3 +49,10 @@ def test_an_input_that_the_program_names_nowhere_is_refused_with_the_one_that_wa
 def test_a_program_that_only_defines_is_refused(text: str, reason: str) -> None:
     with pytest.raises(NothingToRun, match=reason):
         check(text)
+
+
+def test_a_model_object_is_refused_because_a_run_stores_the_name_of_its_model() -> None:
+    model = ScriptedModel(lambda payload: "no")
+
+    with pytest.raises(TypeError, match="model must be the name of a model"):
+        weft.run("(+ 1 2)", model=model, db=":memory:")
