@@ -149,6 +149,11 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
     """Return the settings with absolute paths; they are relative to the file, or to the working folder."""
     for module in settings.modules:
         module_name(module, where="[tools] modules")
+    if not settings.roots:
+        raise InvalidSetting(
+            f"{folder / 'weft.toml'}: [tools] roots: name at least one folder, or leave the setting out "
+            "to use the folder of weft.toml"
+        )
     (mcp,) = _absolute((settings.mcp,), folder)
     return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
 

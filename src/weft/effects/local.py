@@ -236,7 +236,7 @@ class LocalEffects:
         None for other tools.
         """
         if isinstance(request, ScriptRun):
-            return str(working_folder())
+            return self._folder or str(working_folder())
         try:
             tool = await self._resources.tools().find(request.tool)
         except ToolFailed:  # reported when it is called

@@ -114,6 +114,7 @@ def test_the_shell_is_off_while_there_is_a_list_of_programs(
     ("text", "problem"),
     [
         ('[memory]\nroots = ["\\u0000"]\n', r"'\\x00' is not a path: it contains a NUL character"),
+        ("[tools]\nroots = []\n", r"\[tools\] roots: name at least one folder"),
         ('[tools]\nroots = ["a\\u0000b"]\n', r"'a\\x00b' is not a path: it contains a NUL character"),
         ("[memory]\nmax_file_bytes = 99999999999999999999\n", r"\[memory\].*max_file_bytes"),
         ("[memory]\nmax_file_bytes = 1000000001\n", r"\[memory\].*max_file_bytes.*at most 1e\+09"),

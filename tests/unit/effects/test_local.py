@@ -334,3 +334,10 @@ def test_a_schema_file_lies_beside_the_program(tmp_path: Path) -> None:
     assert LocalEffects().schema_text("a.json", str(tmp_path / "program.sexp")) == "true"
     with pytest.raises(FileNotFoundError):
         LocalEffects().schema_text("a.json", "<eval>")
+
+
+async def test_scripts_of_different_folders_are_not_reused_for_each_other(tmp_path: Path) -> None:
+    script = ScriptRun(argv=("ls",))
+    here, there = (LocalEffects(folder=folder) for folder in (tmp_path / "a", tmp_path / "b"))
+
+    assert await here.result_depends_on(script) != await there.result_depends_on(script)
