@@ -1,4 +1,4 @@
-"""Check calls of functions, templates and built-ins: arity, keywords, types."""
+"""Checks of calls of functions, templates and built-ins: arity, keywords, types."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ from weft.language.fields import CALL_SETTINGS, BadSetting, context_conflict, mi
 from weft.language.source import Span
 from weft.language.task_fields import Parameter
 
-_STAND_INS: dict[str | None, Any] = {
+_EXAMPLE_VALUES: dict[str | None, Any] = {
     "nil": None,
     "a boolean": True,
     "a number": 1,
@@ -34,7 +34,7 @@ _STAND_INS: dict[str | None, Any] = {
     "a string": "",
     "a function": len,
 }
-"""An example value per kind, for checks of values of which only the kind is known."""
+"""An example value of each kind, checked in place of a value of which only the kind is known."""
 
 
 class CallChecks:
@@ -45,10 +45,11 @@ class CallChecks:
         self.changed: set[str] = set()
         """Names that some `set!` changes, so that their values are not certain."""
         self._uncertain: list[tuple[str, LanguageProblem]] = []
+        """Called names with a problem, which is reported unless the name is in `changed`."""
         self._template_calls: dict[tuple[int, int], tuple[Template, Call, Frame]] = {}
 
     def check(self, need: Need, cell: Cell) -> None:
-        """Check a call by name against the binding of the name."""
+        """Check the call of a need, if it has one, against the binding of the called name."""
         call = need.call
         if call is None:
             return
@@ -127,7 +128,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def open_inputs(template: Template) -> dict[str, bool]:
-    """Return the inputs of the body that a caller may pass; True: required unless a global name binds it."""
+    """Return the inputs of the body that a caller may pass; True: required, unless it is a global name."""
     body = template.body
     if not isinstance(body, TaskNode):
         return {}
@@ -182,7 +183,7 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
             continue
         value = constant(node, frame)
         if value is UNKNOWN:
-            value = _STAND_INS.get(kind_of(node, frame), UNKNOWN)
+            value = _EXAMPLE_VALUES.get(kind_of(node, frame), UNKNOWN)
         if value is UNKNOWN:
             continue
         try:
@@ -218,7 +219,8 @@ def find_mismatch(
 ) -> str | None:
     """Explain why a value certainly violates a shape; None: it may match.
 
-    `result_cells` are names bound to results of tasks. With `is_read`, the text of a task is parsed as JSON.
+    `result_cells` are the bindings of names to results of tasks. `is_read`: a text result will be parsed as
+    JSON, so that a string may match any shape.
     """
     known = known_shape(shape)
     if known is None or value is None:

@@ -45,7 +45,7 @@ OUTPUT = "output"
 """The name of the previous output in the conditions of cases."""
 
 _OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternProperties", "dependentSchemas")
-"""Schema keywords that can allow fields which `properties` does not list."""
+"""Keywords that leave a schema open: they can allow fields that `properties` does not list."""
 
 
 def check_clauses(
@@ -99,7 +99,7 @@ def _reject_name(name: str) -> Any:
 
 
 def _test_key(node: Node) -> Hashable | None:
-    """Return a key that is equal for tests with certainly the same value; None: not certain."""
+    """Return a key; tests with equal keys certainly have the same value. None: nothing is certain."""
     if isinstance(node, Literal):
         return type(node.value).__name__, node.value
     if isinstance(node, Variable):
@@ -107,13 +107,13 @@ def _test_key(node: Node) -> Hashable | None:
     if isinstance(node, Condition):
         return "condition", node.text
     if isinstance(node, And | Or):
-        return _joined_key(type(node).__name__, node.items)
+        return _joined_test_key(type(node).__name__, node.items)
     if isinstance(node, FunctionCall) and node.func_name in BUILT_IN_NAMES and not node.keywords:
-        return _joined_key(f"call {node.func_name}", node.args)
+        return _joined_test_key(f"call {node.func_name}", node.args)
     return None
 
 
-def _joined_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
+def _joined_test_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
     keys = [_test_key(node) for node in nodes]
     return None if None in keys else (word, *keys)
 
@@ -159,34 +159,34 @@ def _explain_missing_path(path: Sequence[str | int], schema: JsonSchema, finding
 
 
 MAX_LET_FRAMES = 100
-"""How many bindings of a `let*` get their own frame; a lookup visits all frames."""
+"""How many bindings of a `let*` get a frame each; limited because a lookup visits every frame."""
 
 
-def _constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
+def _visit_constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
     pass
 
 
-def _variable(walk: Walk, node: Variable, frame: Frame) -> None:
+def _visit_variable(walk: Walk, node: Variable, frame: Frame) -> None:
     walk.use(node.name, node.span, frame)
 
 
-def _text(walk: Walk, node: Text, frame: Frame) -> None:
+def _visit_text(walk: Walk, node: Text, frame: Frame) -> None:
     walk.visit_text(node, frame)
 
 
-def _condition(walk: Walk, node: Condition, frame: Frame) -> None:
+def _visit_condition(walk: Walk, node: Condition, frame: Frame) -> None:
     walk.visit_condition(node, frame)
 
 
 # Branches
 
 
-def _if(walk: Walk, node: If, frame: Frame) -> None:
+def _visit_if(walk: Walk, node: If, frame: Frame) -> None:
     walk.visit(node.test, frame)
     walk.visit_alternatives([[node.then], [node.otherwise]], frame)
 
 
-def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
+def _visit_cond(walk: Walk, node: Cond, frame: Frame) -> None:
     check_clauses(node.clauses, node.otherwise, frame, walk.findings)
     if node.clauses:
         walk.visit(node.clauses[0].test, frame)
@@ -195,14 +195,14 @@ def _cond(walk: Walk, node: Cond, frame: Frame) -> None:
     walk.visit_alternatives([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
 
 
-def _and_or(walk: Walk, node: And | Or, frame: Frame) -> None:
+def _visit_and_or(walk: Walk, node: And | Or, frame: Frame) -> None:
     """Visit the items; only the first one is always evaluated."""
     walk.visit_all(node.items[:1], frame)
     for item in node.items[1:]:
         walk.visit_alternatives([[item], []], frame)
 
 
-def _try(walk: Walk, node: Try, frame: Frame) -> None:
+def _visit_try(walk: Walk, node: Try, frame: Frame) -> None:
     changes = walk.visit_branch([node.body], frame)
     inner = Frame(frame, frame.routine)
     walk.bind(node.name, node.span, inner)
@@ -214,7 +214,7 @@ def _try(walk: Walk, node: Try, frame: Frame) -> None:
 # Names
 
 
-def _let(walk: Walk, node: Let, frame: Frame) -> None:
+def _visit_let(walk: Walk, node: Let, frame: Frame) -> None:
     if node.is_sequential:
         inner = Frame(frame, frame.routine)
         for index, (name, value) in enumerate(node.bindings):
@@ -231,13 +231,13 @@ def _let(walk: Walk, node: Let, frame: Frame) -> None:
     walk.visit(node.body, inner)
 
 
-def _define(walk: Walk, node: Define, frame: Frame) -> None:
+def _visit_define(walk: Walk, node: Define, frame: Frame) -> None:
     if walk.names.note_reserved(node.name, node.span):
         return
     walk.bind(node.name, node.span, frame, walk.visit_value(node.value, frame))
 
 
-def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
+def _visit_assign(walk: Walk, node: Assign, frame: Frame) -> None:
     walk.visit(node.value, frame)
     walk.calls.changed.add(node.name)
     cell = frame.find(node.name)
@@ -250,19 +250,19 @@ def _assign(walk: Walk, node: Assign, frame: Frame) -> None:
         walk.names.use(frame, node.name, node.span)
 
 
-def _lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
-    """Visit a closure without a name as part of the enclosing routine, since it may be called at once."""
+def _visit_lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
+    """Visit a lambda without a name as part of the enclosing routine, since it may be called at once."""
     walk.visit_closure(node, frame, frame.routine)
 
 
-def _begin(walk: Walk, node: Begin, frame: Frame) -> None:
+def _visit_begin(walk: Walk, node: Begin, frame: Frame) -> None:
     walk.visit_all(node.items, frame)
 
 
 # Control
 
 
-def _loop(walk: Walk, node: Loop, frame: Frame) -> None:
+def _visit_loop(walk: Walk, node: Loop, frame: Frame) -> None:
     walk.visit(node.count, frame)
     if isinstance(node.count, Literal) and not _is_count(node.count.value):
         message = "the count of a loop is a whole number from 0"
@@ -270,7 +270,7 @@ def _loop(walk: Walk, node: Loop, frame: Frame) -> None:
     walk.visit_alternatives([[node.body], []], frame)
 
 
-def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
+def _visit_iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
     if isinstance(node.max_iterations, Literal) and not _is_count(node.max_iterations.value):
         message = ":max-iterations is a whole number from 0"
         walk.findings.note(node.max_iterations.span, "wrong-type", message)
@@ -288,17 +288,17 @@ def _iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
         walk.visit_called(part, count, frame)
 
 
-def _parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
+def _visit_parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
     walk.visit_unordered(node.items, frame)
 
 
-def _with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
+def _visit_with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
     if isinstance(node.seconds, Literal) and not _is_amount(node.seconds.value):
         walk.findings.note(node.seconds.span, "wrong-type", "with-timeout takes a number of seconds")
     walk.visit_all([node.seconds, node.body], frame)
 
 
-def _with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
+def _visit_with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
     for name, value in node.limits:
         if name not in BUDGETS:
             hint = walk.findings.nearest(name, BUDGETS)
@@ -309,7 +309,7 @@ def _with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
     walk.visit(node.body, frame)
 
 
-def _get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
+def _visit_get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
     for name, value in node.keywords:
         if name not in QUESTIONS:
             hint = walk.findings.nearest(name, QUESTIONS)
@@ -337,27 +337,27 @@ def _is_amount(value: object) -> bool:
 
 
 FORMS: Mapping[type[Node], Visitor] = {
-    Literal: _constant,
-    Quote: _constant,
-    Variable: _variable,
-    Text: _text,
-    Condition: _condition,
-    If: _if,
-    Cond: _cond,
-    And: _and_or,
-    Or: _and_or,
-    Let: _let,
-    Define: _define,
-    Assign: _assign,
-    Lambda: _lambda,
-    Begin: _begin,
+    Literal: _visit_constant,
+    Quote: _visit_constant,
+    Variable: _visit_variable,
+    Text: _visit_text,
+    Condition: _visit_condition,
+    If: _visit_if,
+    Cond: _visit_cond,
+    And: _visit_and_or,
+    Or: _visit_and_or,
+    Let: _visit_let,
+    Define: _visit_define,
+    Assign: _visit_assign,
+    Lambda: _visit_lambda,
+    Begin: _visit_begin,
     FunctionCall: visit_call,
     Apply: visit_apply,
-    Try: _try,
-    Loop: _loop,
-    IterativeLoop: _iterative_loop,
-    Parallel: _parallel,
-    WithTimeout: _with_timeout,
-    WithBudget: _with_budget,
-    GetContext: _get_context,
+    Try: _visit_try,
+    Loop: _visit_loop,
+    IterativeLoop: _visit_iterative_loop,
+    Parallel: _visit_parallel,
+    WithTimeout: _visit_with_timeout,
+    WithBudget: _visit_with_budget,
+    GetContext: _visit_get_context,
 }

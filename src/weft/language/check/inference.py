@@ -136,7 +136,7 @@ def find_called_template(node: Node | None, frame: Frame) -> Template | None:
 
 
 def known_shape(text: str | None) -> Shape | None:
-    """Return the shape for a text; None if it is invalid, or the path of a schema file (not read here)."""
+    """Return the parsed shape; None: missing, invalid, or the path of a schema file (not read here)."""
     if text is None or is_path(text):
         return None
     try:
@@ -146,7 +146,7 @@ def known_shape(text: str | None) -> Shape | None:
 
 
 def types_of(text: str | None) -> frozenset[str] | None:
-    """Return the JSON types that a shape allows; None: any. An integer counts as a number."""
+    """Return the JSON types that a shape allows; None: any, or unknown. An integer counts as a number."""
     shape = known_shape(text)
     if shape is None or not isinstance(shape.schema, dict):
         return None
@@ -187,7 +187,7 @@ def check_json(node: Node | None, what: str, frame: Frame, findings: Findings) -
 
 
 def leaves_program(template: Template, name: str) -> bool:
-    """Return whether an argument certainly leaves the program: it is part of a text, or passed to a step."""
+    """Return whether an argument certainly leaves the program, in a text or as input of a step."""
     body = template.body
     if isinstance(body, Atomic | Script):
         shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, Variable))

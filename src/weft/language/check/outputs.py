@@ -16,10 +16,10 @@ from weft.language.check.inference import find_called_template, types_of
 from weft.language.check.scopes import Cell, Frame, Producer
 
 MAX_PARTS = 50
-"""How many nested tasks are followed to find the one that produces the output; templates may be recursive."""
+"""How many nested tasks are searched for the one that produces the output: templates may be recursive."""
 
 TypesAndReason = tuple[frozenset[str], str]
-"""The JSON types of a value, and the reason for the error message."""
+"""The JSON types of a value, and the text that explains them in an error message."""
 
 
 # The JSON output of a step
@@ -34,7 +34,7 @@ def output_shape(node: Node, frame: Frame) -> str | None:
 
 
 def json_shape(node: Node) -> str | None:
-    """Return the shape that the output format of a task declares."""
+    """Return the shape in the JSON output format of an atomic task or script; None: it declares no shape."""
     output = node.output_format if isinstance(node, Atomic | Script) else None
     return output.schema if output is not None and output.type == "json" else None
 
@@ -54,13 +54,13 @@ def _json_return_shape(template: Template) -> str | None:
 
 
 def find_producer(node: Node | None, frame: Frame) -> Producer | None:
-    """Return the task or call that produces the value of a node; None: it may be another value."""
+    """Return the node with its frame if it is a task or certainly calls a template; None for other nodes."""
     is_task_result = isinstance(node, TaskNode) or find_called_template(node, frame) is not None
     return (node, frame) if is_task_result and node is not None else None
 
 
 def result_cell(node: Node | None, frame: Frame) -> Cell:
-    """Return a cell for a name bound to a node, with the producer if the node is a task or call."""
+    """Return a cell for a name bound to a node; its producer is set if the node is a task or such a call."""
     cell = Cell()
     cell.producer = find_producer(node, frame)
     return cell
@@ -110,7 +110,7 @@ def _types_with_reason(shape: str, reason: str) -> TypesAndReason | None:
 def _find_result_part(node: Node) -> Node | None:
     """Return the part of a composite task that produces the result of the whole task."""
     if isinstance(node, TaskNode) and node.output_format is not None:
-        return None  # JSON of any type
+        return None  # its output format does not say which type
     if isinstance(node, Sequential):
         return node.steps[-1] if node.steps else None
     if isinstance(node, DirectorEvaluatorLoop):

@@ -31,7 +31,7 @@ class CheckResult(Struct, frozen=True):
     """Inputs that the caller must pass, with the location of their first use: the free names of top-level
     tasks and calls."""
     misspelt: dict[str, Span]
-    """Free names of top-level tasks and calls that look like misspellings of names bound there."""
+    """Free names that look like misspellings of bound names; they are reported as problems, not as inputs."""
 
 
 def check_program(
@@ -43,8 +43,8 @@ def check_program(
 ) -> list[LanguageProblem]:
     """Return the problems of a program that can be found without running it, sorted by location.
 
-    `tools` are the names of all tools. `models` returns an error message for the name of a model, or None.
-    Without them, tools and models are not checked.
+    `tools` are the names of all tools. `models` takes the name of a model and returns an error message, or
+    None if the model is known. Tools and models are only checked if these arguments are given.
     """
     return analyze_program(program, library, tools=tools, models=models).problems
 
@@ -65,8 +65,8 @@ def analyze_program(
 ) -> CheckResult:
     """Check a program as `check_program` does, and also return its required inputs.
 
-    `schemas` reads schema files; without it they are not checked. `mentioned` are names that unreadable forms
-    may bind.
+    `schemas` reads schema files; without it they are not checked. `mentioned` are names that forms
+    with syntax errors may bind; they count as bound.
     """
     with pause_collector(), raise_recursion_limit():
         walk = _check(program, library, tools, models, schemas, mentioned)
@@ -132,7 +132,7 @@ def _visit(walk: Walk, form: Node) -> None:
     if isinstance(form, TaskNode | TaskCond):
         walk.boundary = walk.names.globals
     elif is_bare_call(form) and _is_defined(walk, form.func_name):
-        # Report a name that looks like a misspelt global name, instead of making it an input.
+        # A free name that resembles a global name is reported as misspelt instead of becoming an input.
         walk.boundary = walk.names.templates
     try:
         walk.visit(form, walk.names.globals)
@@ -147,7 +147,7 @@ def is_bare_call(form: Node) -> TypeGuard[FunctionCall]:
 
 
 def _is_defined(walk: Walk, name: str) -> bool:
-    """Return whether a called name is bound, or may be a tool."""
+    """Return whether a called name is bound, or has a namespace as tools have."""
     return ":" in name or walk.names.globals.find(name) is not None
 
 

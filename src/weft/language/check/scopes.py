@@ -17,12 +17,12 @@ from weft.language.sexp.program import why_no_value
 from weft.language.source import Span
 
 MAX_EPOCHS = 1_000
-"""How often functions are checked again after a rebinding. Without it, a hostile program could force a new
-search for each use."""
+"""How many rebindings of names cause functions to be checked again. Without the limit, a hostile program
+could force a new check for each use."""
 
 MAX_LOOKUPS = 3_000_000
-"""How many needs of functions are resolved, a few seconds in all; a handwritten program of 16 MB takes a
-tenth. Deeply nested functions that need thousands of names would take minutes."""
+"""How many needs are resolved at most, in a few seconds; a handwritten program of 16 MB has a tenth of them.
+Without the limit, deeply nested functions that need thousands of names would take minutes."""
 
 
 class TooComplex(Exception):
@@ -49,7 +49,7 @@ class Call:
         self.args = args
         self.keywords = keywords
         self.result_cells: dict[str, Cell] = {}
-        """Cells of those arguments that were bound to results of tasks when the call was visited."""
+        """Cells of the arguments that are names bound to results of tasks, as of the visit of the call."""
         if frame is not None:
             for node in (*args, *(value for _, value in keywords)):
                 cell = frame.find(node.name) if isinstance(node, Variable) and not node.path else None
@@ -58,7 +58,7 @@ class Call:
 
 
 class Need:
-    """A use of a name, by code in `frame` or by a routine that was defined there."""
+    """A use of a name, which is looked up from `frame` outwards."""
 
     __slots__ = ("boundary", "call", "frame", "name", "origin", "span")
 
@@ -79,8 +79,8 @@ class Need:
         self.span = span
         self.call = call
         self.boundary = boundary
-        """If the name is unbound it is an input of the program, unless it looks like a misspelling of a name
-        bound inside this frame. None: it cannot be an input."""
+        """None: an unbound name is a problem. Otherwise it is an input of the program, unless it looks like a
+        misspelling of a name bound in a frame inside this one."""
 
     def moved_to(self, frame: "Frame") -> "Need":
         """Return the same use, looked up from an outer frame."""
@@ -88,7 +88,7 @@ class Need:
 
 
 class Cell:
-    """A binding: what is known of the value, and its needs if it is a routine."""
+    """A binding: what is known of the value, and the needs of the value if it is a function or template."""
 
     __slots__ = ("epoch", "is_replaced", "is_used", "needs", "producer", "value")
 
@@ -106,16 +106,16 @@ class Cell:
 
 
 class Routine:
-    """Code that runs when it is called."""
+    """The code of a function, of a template or of the whole program."""
 
     __slots__ = ("functions", "needs", "seen")
 
     def __init__(self) -> None:
         self.needs: list[Need] = []
         self.seen: set[tuple[int, str, int]] = set()
-        """Keys of `needs`, without duplicates: the frame, the name, and the call or location."""
+        """Keys of `needs`, to prevent duplicates: id of the frame, name, id of the call or location."""
         self.functions: list[Cell] = []
-        """Functions defined in the routine. They are checked when it ends, in case they were not used."""
+        """Functions defined in the routine; their needs are resolved when it ends, used or not."""
 
 
 class Frame(dict[str, Cell]):
@@ -130,7 +130,7 @@ class Frame(dict[str, Cell]):
         self.outer = outer
         self.routine = routine
         self.isolated_from: Frame | None = None
-        """The frame around the task of this frame, if the task does not inherit its names."""
+        """If this is the frame of a task that does not inherit names: the frame around that task."""
         self.is_arguments = False
         """Whether the frame binds the parameters of a template; the body always sees them."""
         self.hidden: Mapping[str, str] = {}
@@ -154,7 +154,7 @@ class Frame(dict[str, Cell]):
             frame = frame.outer
 
     def names_inside(self, around: "Frame") -> Iterable[str]:
-        """Yield the names bound in this frame and the enclosing frames inside `around`."""
+        """Yield the names bound in this frame and in the enclosing frames before `around`."""
         frame: Frame | None = self
         while frame is not None and frame is not around:
             yield from frame
@@ -173,17 +173,17 @@ class Frame(dict[str, Cell]):
 
 
 WriteSet = dict[tuple[int, str], tuple[Frame, str, Cell]]
-"""The bindings that a branch made."""
+"""The bindings that a branch made, by id of the frame and name."""
 
 
 class Bindings:
     """Binds names, and undoes bindings that only some branches make."""
 
     def __init__(self) -> None:
-        self._trail: list[tuple[Frame, str, Cell | None]] = []
+        self._undo_log: list[tuple[Frame, str, Cell | None]] = []
         self._lookups = 0
         self.epoch = 0
-        """Incremented whenever the meaning of a name may change."""
+        """Incremented when a name is rebound or a branch undone; limited, so that checking stays fast."""
         self.possibly_bound: set[str] = set()
         """Names that only some branches bind."""
 
@@ -191,14 +191,14 @@ class Bindings:
         before = frame.get(name)
         if before is not None:
             before.is_replaced = True
-            cell.is_used = before.is_used
+            cell.is_used = before.is_used  # a use of the old binding counts as a use of the name
             self._advance_epoch()
-        self._trail.append((frame, name, before))
+        self._undo_log.append((frame, name, before))
         frame[name] = cell
 
     def mark(self) -> int:
-        """Return the start of a branch, for `undo`."""
-        return len(self._trail)
+        """Return a mark for `undo`: the current length of the undo log."""
+        return len(self._undo_log)
 
     def undo(self, mark: int, around: Frame) -> WriteSet:
         """Undo and return the bindings made since `mark` in `around`, the frame of the branch.
@@ -206,9 +206,9 @@ class Bindings:
         Inner frames of the branch keep their names: calls in them are checked at the end of the program.
         """
         changes: WriteSet = {}
-        if len(self._trail) == mark:
+        if len(self._undo_log) == mark:
             return changes
-        for frame, name, before in reversed(self._trail[mark:]):
+        for frame, name, before in reversed(self._undo_log[mark:]):
             if frame is not around:
                 continue
             changes.setdefault((id(frame), name), (frame, name, frame[name]))
@@ -216,15 +216,15 @@ class Bindings:
                 del frame[name]
             else:
                 frame[name] = before
-        del self._trail[mark:]
+        del self._undo_log[mark:]
         self._advance_epoch()
         return changes
 
     def join(self, branches: list[WriteSet]) -> None:
-        """Bind the names that every branch binds or that were bound before; their values are uncertain."""
+        """Bind the names that every branch binds or that were bound before. Their values are unknown."""
         for key, (frame, name, _) in {key: one for each in branches for key, one in each.items()}.items():
             if name in frame or all(key in each for each in branches):
-                self.bind(frame, name, _any_of([each[key][2] for each in branches if key in each]))
+                self.bind(frame, name, _merge_cells([each[key][2] for each in branches if key in each]))
             else:
                 self.possibly_bound.add(name)
 
@@ -235,7 +235,7 @@ class Bindings:
                 self.bind(frame, name, cell)
 
     def count_lookup(self) -> None:
-        """Count a lookup of a need. Raise TooComplex at the limit."""
+        """Count the resolution of one need. Raise TooComplex beyond MAX_LOOKUPS."""
         self._lookups += 1
         if self._lookups > MAX_LOOKUPS:
             raise TooComplex
@@ -245,8 +245,8 @@ class Bindings:
             self.epoch += 1
 
 
-def _any_of(cells: list[Cell]) -> Cell:
-    """Return the binding of a name that one of several branches made."""
+def _merge_cells(cells: list[Cell]) -> Cell:
+    """Merge the bindings of a name from alternative branches: unknown value, the needs of all of them."""
     joined = Cell()
     joined.needs = [need for cell in cells for need in cell.needs]
     joined.is_used = any(cell.is_used for cell in cells)
@@ -264,7 +264,7 @@ def call_from_node(node: Any, frame: Frame) -> Call:
 
 
 CallCheck = Callable[[Need, Cell], None]
-"""Checks a call by name against the binding of the name."""
+"""Checks a call of a bound name; the need holds the call, the cell the binding."""
 
 ToolCheck = Callable[[str, Span], None]
 """Checks a call of a tool."""
@@ -298,7 +298,7 @@ class Names:
         self._findings = findings
         self._check_call = check_call
         self._check_tool = check_tool
-        self._missing: dict[tuple[int, str], Need] = {}
+        self._unbound: dict[tuple[int, str], Need] = {}
 
     # Uses
 
@@ -317,17 +317,17 @@ class Names:
         routine = frame.routine
         cell = self._resolve(Need(frame, name, span, call, boundary=boundary), routine, is_later=False)
         if cell is not None:
-            self._require(cell, routine)
+            self._resolve_needs(cell, routine)
 
     def use_template(self, name: str, span: Span, frame: Frame) -> None:
         """Resolve a use of a template, ignoring other bindings of its name."""
         need = Need(self.templates, name, span, None, boundary=None)
         cell = self._resolve(need, frame.routine, is_later=False)
         if cell is not None:
-            self._require(cell, frame.routine)
+            self._resolve_needs(cell, frame.routine)
 
-    def _require(self, cell: Cell, routine: Routine) -> None:
-        """Resolve the needs of a routine, and transitively the needs of the routines that it uses."""
+    def _resolve_needs(self, cell: Cell, routine: Routine) -> None:
+        """Resolve the needs of the function in a cell, and of all functions that it uses in turn."""
         pending = [cell]
         while pending:
             one = pending.pop()
@@ -341,17 +341,20 @@ class Names:
                     pending.append(found)
 
     def _resolve(self, need: Need, routine: Routine, *, is_later: bool) -> Cell | None:
-        """Resolve a need. Return its cell if the same routine binds the name to a value with needs."""
+        """Look up a need from code of `routine`. Return the cell if `routine` binds it to a value with needs.
+
+        `is_later`: the need is that of a function which `routine` uses, not of its own code.
+        """
         name = need.name
         frame: Frame | None = need.frame
         while frame is not None and frame.routine is routine:
             cell = frame.get(name)
             if cell is not None:
-                self._mark_used(need, cell)
+                self._use_cell(need, cell)
                 return cell if cell.needs else None
             frame = frame.outer
         if frame is None:
-            self._missing.setdefault((id(need.span), name), need)
+            self._unbound.setdefault((id(need.span), name), need)
         elif is_later:
             self._propagate(need, frame, routine)
         else:
@@ -359,14 +362,14 @@ class Names:
         return None
 
     def _propagate(self, need: Need, frame: Frame, routine: Routine) -> None:
-        """Add a need of an inner routine to this one, if the name comes from around both."""
+        """Add to `routine` a need of a function that it uses, for a name from around `routine`."""
         key = id(frame), need.name, id(need.call or need.span)
         if key not in routine.seen:
             routine.seen.add(key)
             routine.needs.append(need.moved_to(frame))
 
     def _defer(self, need: Need, frame: Frame, routine: Routine) -> None:
-        """Add a need for a name from around the routine that is not bound yet, or is checked per call."""
+        """Add to `routine` a need for a name from around it, unless the name is already bound to data."""
         cell = frame.find(need.name)
         if cell is None:
             routine.needs.append(need.moved_to(frame))
@@ -378,7 +381,7 @@ class Names:
             routine.seen.add(key)
             routine.needs.append(need.moved_to(frame))
 
-    def _mark_used(self, need: Need, cell: Cell) -> None:
+    def _use_cell(self, need: Need, cell: Cell) -> None:
         cell.is_used = True
         if need.call is not None and cell.value is not None:
             self._check_call(need, cell)
@@ -392,7 +395,7 @@ class Names:
             frame.routine.functions.append(cell)
 
     def note_reserved(self, name: str, span: Span) -> bool:
-        """Note a problem if a name cannot be defined, and return whether that is so."""
+        """Return whether a name is reserved, so that no program can define it; if so, note a problem."""
         if not is_reserved(name):
             return False
         message = f"'{name}' is built in and cannot be defined as anything else; choose another name"
@@ -400,22 +403,22 @@ class Names:
         return True
 
     def close(self, routine: Routine, since: int = 0) -> None:
-        """Resolve the needs of functions at the end of their routine or branch: they may be used now."""
+        """Resolve the needs of the functions of a routine or branch, from index `since` on, when it ends."""
         for cell in routine.functions[since:]:
             if not cell.is_replaced:
-                self._require(cell, routine)
+                self._resolve_needs(cell, routine)
         del routine.functions[since:]
 
-    # The end
+    # Report
 
     def report(self) -> None:
         """Note uses of unbound names; called once, after the walk."""
-        for need in self._missing.values():
+        for need in self._unbound.values():
             if need.call is not None and ":" in need.name and self._explain_unbound(need) is None:
                 self._check_tool(need.name, need.span)
                 continue
             if need.boundary is None or self._explain_unbound(need) is not None:
-                self._findings.note(need.span, "unbound-name", self._message(need))
+                self._findings.note(need.span, "unbound-name", self._unbound_message(need))
                 continue
             similar = self._findings.near_miss(need.name, need.origin.names_inside(need.boundary))
             if similar is None:
@@ -428,7 +431,7 @@ class Names:
             message = f"'{need.name}' is not bound; did you mean '{similar}'? If not, {otherwise}"
             self._findings.note(need.span, "unbound-name", message)
 
-    def _message(self, need: Need) -> str:
+    def _unbound_message(self, need: Need) -> str:
         name = need.name
         why = self._explain_unbound(need)
         if why is not None:

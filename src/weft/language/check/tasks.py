@@ -37,7 +37,8 @@ _REFERENCE_FIELDS = frozenset({"span", "inputs", "output_slot", "input_source", 
 
 
 def check_rules(walk: Walk, node: TaskNode) -> None:
-    missing = _missing_field(node)
+    """Note missing, misplaced and conflicting fields, and unknown shapes, tools and models."""
+    missing = _explain_missing_field(node)
     if missing is not None:
         walk.findings.note(node.span, "missing-field", missing)
     misplacement = misplaced_fields(node)
@@ -56,7 +57,7 @@ def check_rules(walk: Walk, node: TaskNode) -> None:
     _check_values(walk, node)
 
 
-def _missing_field(node: TaskNode) -> str | None:
+def _explain_missing_field(node: TaskNode) -> str | None:
     if isinstance(node, Atomic) and node.prompt is None:
         return "a task needs instructions or a description: the prompt for the model"
     if isinstance(node, Sequential) and not node.steps:
@@ -106,7 +107,10 @@ def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
 
 
 def check_criteria(walk: Walk) -> None:
-    """Note criteria that match no evaluator, and check calls of matching ones, if all templates are known."""
+    """Note criteria that match no evaluator, and check the calls of the evaluators that match.
+
+    Check nothing if some form could not be parsed: it may define the evaluator.
+    """
     cells = walk.names.templates.values()
     if not walk.criteria or any(cell.value is None for cell in cells):
         return
@@ -122,7 +126,7 @@ def check_criteria(walk: Walk) -> None:
 
 
 def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
-    """Note fields of a reference that do not match its template."""
+    """Note fields of a reference that cannot override fields of its template."""
     changed = _overridden_fields(node)
     if changed and not isinstance(template.body, TaskNode):
         message = f"fields on a reference are for single tasks, and the body of {template.name} is not a task"
@@ -138,7 +142,7 @@ def _overridden_fields(node: Reference) -> list[str]:
     return [name for name in names if getattr(node, name) != getattr(plain, name)]
 
 
-_KINDS: Mapping[type[Node], ContextKind] = {
+_CONTEXT_KINDS: Mapping[type[Node], ContextKind] = {
     Atomic: "atomic",
     Script: "script",
     Sequential: "sequential",
@@ -195,7 +199,7 @@ def _check_relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
 
 
 def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
-    """Mark as used the name that an input without a value reads, or a parameter that overrides a default."""
+    """Mark as used the name that an input without a value reads, or the parameter that replaces a default."""
     if one.value is None:
         walk.use(one.name, one.span, frame)
     elif one.is_open and one.name in frame:
@@ -203,11 +207,14 @@ def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
 
 
 def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
-    """Return the frame inside a task, according to `inherit_context`."""
+    """Return the frame inside a task.
+
+    The task sees `frame` if it inherits all names or is the body of a template; else only global names.
+    """
     overrides = node.context
     if context_conflict(overrides, node.span) is not None:
         overrides = ContextOverrides(inherit_context=overrides.inherit_context)
-    kind = _KINDS.get(type(node), "atomic")
+    kind = _CONTEXT_KINDS.get(type(node), "atomic")
     if frame.is_arguments or merge_context(kind, overrides, node.span).inherit_context == "full":
         return Frame(frame, frame.routine)
     inner = Frame(walk.names.globals, frame.routine)
@@ -223,7 +230,7 @@ def _visit_single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
     leave(walk, node, frame)
 
 
-def _sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
+def _visit_sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     slots = [step.output_slot for step in node.steps if isinstance(step, TaskNode) and step.output_slot]
     walk.check_distinct(slots, node.span, "the output_slot")
@@ -257,7 +264,7 @@ def _visit_parallel_steps(walk: Walk, node: Sequential, slots: Sequence[str], in
         walk.visit(step, alone)
 
 
-def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
+def _visit_reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
     if node.initial_value is not None:
         walk.visit(node.initial_value, frame)
     inner = enter(walk, node, frame)
@@ -271,12 +278,12 @@ def _reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
     leave(walk, node, frame)
 
 
-def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
+def _visit_director_loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     for name in LOOP_NAMES:
         walk.bind(name, node.span, inner)
     if node.script is not None and node.script.output_slot is not None:
-        walk.bind(node.script.output_slot, node.span, inner)  # nil at first, like LOOP_NAMES
+        walk.bind(node.script.output_slot, node.span, inner)  # bound from the start, as LOOP_NAMES are
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)
@@ -289,12 +296,12 @@ def _loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
 # Cases
 
 
-def _cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
+def _visit_cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
     _visit_cond_after(walk, node, frame, None)
 
 
 def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
-    """Visit a cond; `shape` is the shape of the output before it, if known."""
+    """Visit a cond; `shape` is the shape of the output of the previous step. None: unknown."""
     if node.criteria is not None:
         walk.criteria.append((node.criteria, JUDGED_NAMES, node.span, frame))
         walk.bind(EVALUATION, node.span, frame)
@@ -311,7 +318,7 @@ def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | Non
 # References
 
 
-def _reference(walk: Walk, node: Reference, frame: Frame) -> None:
+def _visit_reference(walk: Walk, node: Reference, frame: Frame) -> None:
     check_rules(walk, node)
     _visit_inputs(walk, node, frame)
     cell = walk.names.templates.get(node.ref)
@@ -351,9 +358,9 @@ def _reference_frame(walk: Walk, template: Template, frame: Frame) -> Frame:
 TASKS: Mapping[type[Node], Visitor] = {
     Atomic: _visit_single,
     Script: _visit_single,
-    Sequential: _sequential,
-    Reduce: _reduce,
-    DirectorEvaluatorLoop: _loop,
-    TaskCond: _cond,
-    Reference: _reference,
+    Sequential: _visit_sequential,
+    Reduce: _visit_reduce,
+    DirectorEvaluatorLoop: _visit_director_loop,
+    TaskCond: _visit_cond,
+    Reference: _visit_reference,
 }

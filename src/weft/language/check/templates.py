@@ -13,7 +13,7 @@ from weft.language.diagnostics import Findings
 
 
 def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
-    """Visit a template inside another form; it is known from here on."""
+    """Visit a template that is nested in another form; forms after it can call it."""
     cell = walk.names.templates.setdefault(node.name, Cell(node))
     if cell.value is not node:
         walk.findings.note(node.span, "duplicate-name", f"the template '{node.name}' is already defined")
@@ -21,9 +21,12 @@ def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
 
 
 def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
-    """Visit a template and return the frame of its parameters."""
+    """Visit a template and return the frame of its parameters.
+
+    `cell` is the binding of its name; it gets the needs of the body unless it holds another template.
+    """
     walk.names.note_reserved(node.name, node.span)
-    arguments = _arguments(walk, node)
+    arguments = _bind_parameters(walk, node)
     boundary, walk.boundary = walk.boundary, None
     walk.visit(node.body, arguments)
     walk.boundary = boundary
@@ -35,8 +38,8 @@ def define_template(walk: Walk, node: Template, cell: Cell) -> Frame:
     return arguments
 
 
-def _arguments(walk: Walk, node: Template) -> Frame:
-    """Return the frame of a call, with the parameters and the required inputs of the body."""
+def _bind_parameters(walk: Walk, node: Template) -> Frame:
+    """Return a new frame that binds the parameters and the required inputs of the body."""
     walk.check_distinct([one.name for one in node.parameters], node.span, "the parameter")
     arguments = Frame(walk.names.globals, Routine())
     arguments.is_arguments = True
@@ -84,7 +87,8 @@ def check_cycles(
 ) -> None:
     """Note cycles in which each template of the program always calls the next.
 
-    `shadowed` are global names that hide templates from calls by name.
+    `own` are the templates of the program, `known` also those of libraries. `shadowed` are global names that
+    hide templates from calls by name.
     """
     done: set[str] = set()
     reported: set[str] = set()
@@ -116,7 +120,7 @@ def _note_cycle(name: str, path: list[str], known: Mapping[str, Template], findi
 def _always_called(
     template: Template, known: Mapping[str, Template], shadowed: Container[str]
 ) -> Iterator[str]:
-    """Yield the templates that every call of `template` calls."""
+    """Yield the names of templates that are called whenever `template` is."""
     local = {parameter.name for parameter in template.parameters}
     pending: list[Node] = [template.body]
     while pending:

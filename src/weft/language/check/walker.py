@@ -57,7 +57,7 @@ class Walk:
         self.boundary: Frame | None = None
         """Set inside a top-level task or call, where free names are inputs of the program; see `Need`."""
         self.criteria: list[tuple[str, Sequence[str], Span, Frame]] = []
-        """Criteria for choosing an evaluator, and the names that it is called with."""
+        """Criteria by which an evaluator is chosen: criteria, names of its arguments, location, frame."""
         self._visitors = visitors
 
     def visit(self, node: Node, frame: Frame) -> None:
@@ -77,7 +77,7 @@ class Walk:
     # Branches
 
     def visit_branch(self, nodes: Sequence[Node | None], frame: Frame) -> WriteSet:
-        """Visit nodes that are evaluated conditionally; undo and return their bindings."""
+        """Visit nodes that only some evaluations reach; undo and return the bindings that they make."""
         functions = frame.routine.functions
         mark, since = self.names.bindings.mark(), len(functions)
         self.visit_all(nodes, frame)
@@ -136,7 +136,7 @@ class Walk:
     def visit_text(self, text: Text, frame: Frame) -> None:
         """Visit the placeholders of a text."""
         for part in text.parts:
-            if isinstance(part, Variable):  # a built-in as text is never intended
+            if isinstance(part, Variable):  # not `use`: a placeholder never refers to a built-in
                 self.names.use_binding(frame, part.name, part.span, boundary=self.boundary)
             elif not isinstance(part, str):
                 self.visit(part, frame)
@@ -144,7 +144,7 @@ class Walk:
     # Functions
 
     def visit_closure(self, node: Lambda, frame: Frame, routine: Routine) -> None:
-        """Visit a closure as part of a routine."""
+        """Visit a lambda; names that its body uses from around it are needs of `routine`."""
         self.check_distinct(node.parameters, node.span, "the parameter")
         inner = Frame(frame, routine)
         for name in node.parameters:
@@ -152,7 +152,7 @@ class Walk:
         self.visit(node.body, inner)
 
     def visit_value(self, node: Node, frame: Frame) -> Cell:
-        """Visit the value of a binding and return a cell with what is known about it."""
+        """Visit the value of a binding and return its cell. The body of a lambda is a routine of its own."""
         if isinstance(node, Lambda):
             cell, routine = Cell(node), Routine()
             self.visit_closure(node, frame, routine)
@@ -163,7 +163,7 @@ class Walk:
         return Cell(node) if isinstance(node, Literal) else result_cell(node, frame)
 
     def visit_called(self, node: Node, count: int, frame: Frame) -> None:
-        """Visit a function argument that is called with `count` arguments."""
+        """Visit a function that a built-in or loop will call with `count` arguments."""
         if isinstance(node, Lambda):
             self.calls.check_closure_call(node, call_with_count(count, node.span))
         if not isinstance(node, Variable) or node.path:
@@ -186,7 +186,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
     else:  # an unbound name with a namespace is a tool
         walk.use(name, node.span, frame, call_from_node(node, frame))
         if ":" not in name or frame.find(name) is not None:
-            _check_model(walk, node.keywords)
+            _check_model_keyword(walk, node.keywords)
     for argument in node.args:
         if argument is not function:
             walk.visit(argument, frame)
@@ -209,7 +209,7 @@ def _reject_name(name: str) -> Any:
 
 
 def check_tool(walk: Walk, name: str, span: Span) -> None:
-    """Note an unknown tool, unless `walk.tools` is None. Suggest also templates with a namespace."""
+    """Note an unknown tool, unless `walk.tools` is None. The hint may suggest a template with a namespace."""
     if walk.tools is not None and name not in walk.tools:
         templates = (one for one in walk.names.templates if ":" in one)
         hint = walk.findings.nearest(name, sorted({*walk.tools, *templates}))
@@ -217,13 +217,13 @@ def check_tool(walk: Walk, name: str, span: Span) -> None:
 
 
 def check_model(walk: Walk, model: str, span: Span) -> None:
-    """Note a model that `walk.models` rejects; it returns the reason."""
+    """Note the reason that `walk.models` returns for a model that it rejects."""
     reason = walk.models(model) if walk.models is not None else None
     if reason is not None:
         walk.findings.note(span, "unknown-model", reason)
 
 
-def _check_model(walk: Walk, keywords: Sequence[tuple[str, Node]]) -> None:
+def _check_model_keyword(walk: Walk, keywords: Sequence[tuple[str, Node]]) -> None:
     for name, value in keywords:
         if name == "model" and isinstance(value, Literal) and isinstance(value.value, str):
             check_model(walk, value.value, value.span)
