@@ -246,6 +246,7 @@ class Input(Struct, frozen=True):
 
     name: str
     value: Node | None = None
+    """None: the argument that the caller passes, else the value of the same name around the task."""
     span: Span = NOWHERE
 
     @property
@@ -277,7 +278,9 @@ class TaskNode(Node, frozen=True, kw_only=True):
     criteria: str | None = None
     inputs: tuple[Input, ...] = ()
     output_slot: str | None = None
+    """The name that the result is bound to, in the environment around the task."""
     input_source: str | None = None
+    """The name of the value that the task sees as `input`."""
     output_format: OutputFormat | None = None
     context: ContextOverrides = ContextOverrides()
     context_relevance: tuple[tuple[str, bool], ...] = ()
@@ -287,9 +290,12 @@ class TaskNode(Node, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     timeout_seconds: float | None = None
     max_depth: int | None = None
+    """Maximum nesting of subtasks spawned by the model."""
     reuse: bool | None = None
     manual_xml: bool = False
+    """Whether the texts of an XML task keep their indentation."""
     disable_reparsing: bool = False
+    """Whether a response in a wrong format fails the task at once, without a second request."""
 
     @property
     def prompt(self) -> Text | None:
@@ -330,7 +336,10 @@ class Reduce(TaskNode, frozen=True, kw_only=True):
 
 
 class DirectorEvaluatorLoop(TaskNode, frozen=True, kw_only=True):
-    """A loop that runs a director, an optional script and an evaluator until the evaluation succeeds."""
+    """A loop that runs a director, an optional script and an evaluator.
+
+    It ends when the evaluation succeeds, the condition is true, or after `max_iterations`.
+    """
 
     max_iterations: int | None = None
     director: Node | None = None
@@ -398,13 +407,13 @@ LOOP_NAMES = (
     "script_exit_code",
     "evaluation",
 )
-"""Names that the parts of a director-evaluator loop see; nil until they have a value."""
+"""Names that the parts of a director-evaluator loop see; until they have a value, nil or (LOOP_TEXTS) ""."""
 
 EVALUATION = "evaluation"
 """The name of the evaluator's verdict, an object with `success` and `feedback`."""
 
 JUDGED_NAMES = ("director_result", "last_output", "output")
-"""Parameter names that receive the output before a cond, in an evaluator chosen by the criteria of the cond.
+"""An evaluator chosen by the criteria of a cond receives the output before the cond as these parameters.
 
 Evaluators of loops take `director_result`, so one template can serve both."""
 

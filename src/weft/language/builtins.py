@@ -25,7 +25,7 @@ _NAMES_BY_ARITY: dict[tuple[int, int | None], str] = {
 BUILT_IN_ARITIES: dict[str, tuple[int, int | None]] = {
     name: arity for arity, names in _NAMES_BY_ARITY.items() for name in names.split()
 }
-
+"""The least and the greatest number of arguments; None: no limit."""
 
 BUILT_IN_NAMES = frozenset(BUILT_IN_ARITIES)
 
@@ -90,7 +90,7 @@ _SIGNATURES: Mapping[str, tuple[Kinds, ...]] = {
 ARGUMENT_KINDS: dict[str, tuple[Kinds, ...]] = {
     name: kinds for names, kinds in _SIGNATURES.items() for name in names.split()
 }
-"""Allowed kinds by position; the last entry also applies to all further arguments. Empty: any kind."""
+"""Allowed kinds by position; the last entry applies to all further arguments. Empty entry: any kind."""
 
 _RESULTS: Mapping[str, str] = {
     "a number": "+ - * / mod quotient abs round floor ceiling sqrt expt length string-length sum",
@@ -116,4 +116,4 @@ FUNCTION_ARGUMENTS: dict[str, tuple[int, int]] = {
 }
 """Position of the argument that is a function, and the number of arguments that it is called with.
 
-`map` and `for-each` are not listed: they pass one argument per list."""
+`map`, `for-each` and `apply` are not listed: how many arguments they pass depends on the call."""

@@ -49,7 +49,7 @@ class PartialProgram(Struct, frozen=True):
 
     program: "Program"
     mentioned: frozenset[str]
-    """The names in the unreadable forms, which may bind them."""
+    """Names in the forms with syntax errors, which may define them; they count as bound."""
 
 
 class InvalidProgram(AuthorError):
@@ -63,9 +63,9 @@ class InvalidProgram(AuthorError):
         super().__init__(shown + more)
         self.found = tuple(found)
         self.partial = partial
-        """The forms that could be parsed; None: no form."""
+        """The forms without syntax errors; None: they could not be separated, or parsing did not fail."""
         self.xml_fault: Literal["malformed", "invalid"] | None = None
-        """For XML documents: not well-formed, or well-formed but not valid as a template."""
+        """For XML: `malformed` if it is not well-formed, `invalid` for all other problems. None: not XML."""
 
     def problems(self) -> list[dict[str, Any]]:
         """Return all problems in the format of `weft check --json`."""
@@ -103,7 +103,7 @@ def nearest_tool(name: str, known: Iterable[str]) -> str:
 
 
 def near_miss(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` is probably a misspelling of."""
+    """Return the known name that `name` is probably a misspelling of, or None."""
     return _closest(name, known, MISSPELLING_CUTOFF)
 
 
@@ -113,7 +113,7 @@ def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
 
 
 class Findings:
-    """Collects problems in any order."""
+    """Collects problems, which may be noted in any order; limits the suggestions in their messages."""
 
     def __init__(self) -> None:
         self._found: list[LanguageProblem] = []

@@ -22,7 +22,7 @@ def program_data(program: Program) -> JsonTree:
     """Return a program as JSON: type and location of each node, and fields that differ from defaults."""
     try:
         with raise_recursion_limit():
-            return {"forms": [_data(form) for form in program.forms]}
+            return {"forms": [_to_json(form) for form in program.forms]}
     except RecursionError:
         raise invalid_program(
             NOWHERE, "program-too-deep", "the tree is nested too deeply to be printed"
@@ -33,18 +33,18 @@ def program_lines(program: Program) -> Iterator[str]:
     """Yield the program as lines, one per node, indented by depth."""
     with raise_recursion_limit():
         for form in program_data(program)["forms"]:
-            yield from _lines(form, "", "")
+            yield from _format_lines(form, "", "")
 
 
-def _data(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, Struct):
-        return _struct(value)
+        return _struct_to_json(value)
     if isinstance(value, tuple):
-        return [_data(one) for one in value]
+        return [_to_json(one) for one in value]
     return str(value) if isinstance(value, str) else value
 
 
-def _struct(value: Struct) -> JsonTree:
+def _struct_to_json(value: Struct) -> JsonTree:
     data: JsonTree = {KIND: type(value).__name__} if isinstance(value, Node) else {}
     span = getattr(value, "span", None)
     if isinstance(span, Span) and isinstance(value, Node):
@@ -52,7 +52,7 @@ def _struct(value: Struct) -> JsonTree:
     for name, default in _defaults(type(value)):
         field = getattr(value, name)
         if name != "span" and field is not UNSET and (field != default or type(field) is not type(default)):
-            data[name] = _data(field)
+            data[name] = _to_json(field)
     return data
 
 
@@ -63,16 +63,16 @@ def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
     return tuple(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 
 
-def _lines(value: Any, label: str, indent: str) -> Iterator[str]:
+def _format_lines(value: Any, label: str, indent: str) -> Iterator[str]:
     if isinstance(value, dict) and value:
         location = f"  {value['line']}:{value['column']}" if KIND in value else ""
         yield f"{indent}{label}{value.get(KIND, '')}{location}".rstrip()
         for name, one in value.items():
             if name not in {KIND, "line", "column"}:
-                yield from _lines(one, f"{name}: ", f"{indent}  ")
+                yield from _format_lines(one, f"{name}: ", f"{indent}  ")
     elif isinstance(value, list) and any(isinstance(one, dict | list) for one in value):
         yield f"{indent}{label}".rstrip()
         for one in value:
-            yield from _lines(one, "- ", f"{indent}  ")
+            yield from _format_lines(one, "- ", f"{indent}  ")
     else:
         yield f"{indent}{label}{json.dumps(value, ensure_ascii=False)}"

@@ -29,8 +29,9 @@ from weft.language.task_fields import (
 )
 
 REQUEST_FIELDS: Final = ("system", "file_paths", "history", "tools")
+"""Fields of the request to a model: only atomic tasks have them."""
 
-_OTHERS: Final[dict[type[Node], str]] = {
+_OTHER_KINDS: Final[dict[type[Node], str]] = {
     Script: "script",
     Sequential: "sequential",
     Reduce: "reduce",
@@ -47,11 +48,11 @@ def misplaced_fields(node: TaskNode) -> str | None:
 def misplaced(node: Node, names: Iterable[str]) -> str | None:
     """Describe those of the named fields that this kind of task cannot have; None: all fit."""
     found = [name for name in names if name in REQUEST_FIELDS]
-    if not found or isinstance(node, Atomic) or type(node) not in _OTHERS:
+    if not found or isinstance(node, Atomic) or type(node) not in _OTHER_KINDS:
         return None
     verb, them = ("is", "it") if len(found) == 1 else ("are", "them")
     where = "" if isinstance(node, Script) else f"; write {them} on the tasks inside"
-    return f"{', '.join(found)} {verb} for atomic tasks, and this is a {_OTHERS[type(node)]} task{where}"
+    return f"{', '.join(found)} {verb} for atomic tasks, and this is a {_OTHER_KINDS[type(node)]} task{where}"
 
 
 CALL_SETTINGS = ("files", "context", "history", "model")
@@ -159,7 +160,7 @@ DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
 
 
 def merge_context(kind: ContextKind, overrides: ContextOverrides, span: Span) -> ContextManagement:
-    """Return the effective settings. Raise InvalidProgram if two of the overrides exclude each other."""
+    """Return the defaults of the kind with the overrides. Raise InvalidProgram for conflicting overrides."""
     problem = context_conflict(overrides, span)
     if problem is not None:
         raise InvalidProgram([problem])

@@ -38,11 +38,11 @@ from weft.language.source import Span
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import structs_in, used_names
 
-_APPLYING = frozenset({"map", "filter", "for-each", "apply"})
+_HIGHER_ORDER = frozenset({"map", "filter", "for-each", "apply"})
 """Built-ins that pass lists or their elements to a function."""
 
-_Name = tuple[str, str]
-"""A name qualified by the template or function that has it as a parameter; "" for other names."""
+_QualifiedName = tuple[str, str]
+"""(owner, name): the owner is the template or function with a parameter of that name; "" for other names."""
 
 
 def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
@@ -52,9 +52,9 @@ def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
     alone or in a list, to a parameter, an input or a binding that holds one. Parameters of different
     templates are kept apart; equal local names are not.
     """
-    found: set[_Name] = set()
-    passed: list[tuple[_Name, _Name]] = []
-    parameters = _parameters(nodes)
+    found: set[_QualifiedName] = set()
+    passed: list[tuple[_QualifiedName, _QualifiedName]] = []
+    parameters = _parameters_by_owner(nodes)
     for owner, body in _bodies(nodes):
         own = frozenset(parameters.get(owner, ()))
         for one in structs_in([body]):
@@ -74,11 +74,11 @@ def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(name for owner, name in found if not owner)
 
 
-def _qualify(name: str, owner: str, own: frozenset[str]) -> _Name:
+def _qualify(name: str, owner: str, own: frozenset[str]) -> _QualifiedName:
     return (owner, name) if name in own else ("", name)
 
 
-def _parameters(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+def _parameters_by_owner(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for one in structs_in(nodes):
         if isinstance(one, Template):
@@ -102,14 +102,17 @@ def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
 def _bindings_of(
     node: Struct, parameters: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str | None, str, Node]]:
-    """Yield (owner, name, value) for each name that a node binds; only parameters have an owner."""
+    """Yield (owner, name, value) for each name that a node binds.
+
+    The owner of a parameter is the called template or function; None: the name is not a parameter of either.
+    """
     match node:
-        case FunctionCall(func_name=name, args=[function, *args]) if name in _APPLYING:
-            yield from _called(function, args, (), parameters)
+        case FunctionCall(func_name=name, args=[function, *args]) if name in _HIGHER_ORDER:
+            yield from _bind_arguments(function, args, (), parameters)
         case FunctionCall(func_name=name, args=args, keywords=keywords):
-            yield from _called(Variable(name=name), args, keywords, parameters)
+            yield from _bind_arguments(Variable(name=name), args, keywords, parameters)
         case Apply(function=function, args=args, keywords=keywords):
-            yield from _called(function, args, keywords, parameters)
+            yield from _bind_arguments(function, args, keywords, parameters)
         case Reference(ref=ref, inputs=inputs):
             yield from ((ref, one.name, one.value) for one in inputs if one.value is not None)
         case Let(bindings=bindings):
@@ -120,7 +123,7 @@ def _bindings_of(
             yield None, name, value
 
 
-def _called(
+def _bind_arguments(
     function: Node,
     args: Sequence[Node],
     keywords: Iterable[tuple[str, Node]],
@@ -145,7 +148,7 @@ def _variables_in(node: Any) -> Iterator[str]:
                 yield from _variables_in(one)
 
 
-_Known = Mapping[str, str | None]
+_Strings = Mapping[str, str | None]
 """Constant strings by name; None where the program computes the value."""
 
 _UNCERTAIN = (And, Cond, If, IterativeLoop, Lambda, Loop, Or, Quote, Reduce, TaskCond, Template, Try)
@@ -153,7 +156,7 @@ _UNCERTAIN = (And, Cond, If, IterativeLoop, Lambda, Loop, Or, Quote, Reduce, Tas
 
 
 _MAX_CALLS = 1_000
-"""Bounds the analysis of templates that call themselves with a new text each time."""
+"""How many calls of templates are analysed: a template may call itself with a new text each time."""
 
 
 class RequiredFile(Struct, frozen=True):
@@ -168,13 +171,13 @@ def find_required_files(
 ) -> list[RequiredFile]:
     """Return the files that the program always reads and does not create, in the order of reading.
 
-    `definitions` are the forms of libraries, `given` the values of names. The result is empty if the program
-    runs scripts or tools, which may create files. It is also empty for a program with a single task: that
-    task reports a missing file itself, before anything is paid for.
+    `definitions` are the forms of libraries, `given` the inputs by name. The result is empty if the program
+    runs scripts or tools, which may create files. It is also empty for a program with a single model task:
+    that task reports a missing file itself, before anything is paid for.
     """
     named = {form.name: form for form in (*definitions, *forms) if isinstance(form, Template | Define)}
     parts = list(structs_in([*forms, *_reachable_definitions(forms, named)]))
-    if any(_makes_files(part, named) for part in parts):
+    if any(_may_create_files(part, named) for part in parts):
         return []
     if sum(isinstance(part, Atomic) for part in parts) < 2:
         return []
@@ -195,7 +198,7 @@ def _reachable_definitions(forms: Sequence[Node], named: Mapping[str, Template |
     return list(reached.values())
 
 
-def _makes_files(part: Struct, named: Mapping[str, object]) -> bool:
+def _may_create_files(part: Struct, named: Mapping[str, object]) -> bool:
     if isinstance(part, FunctionCall):
         return ":" in part.func_name and part.func_name not in named
     if isinstance(part, FilePaths):
@@ -220,24 +223,29 @@ class _Walk:
         self._named = named
         self._called: set[tuple[str, tuple[tuple[str, str | None], ...]]] = set()
 
-    def files(self, forms: Sequence[Node], known: _Known) -> Iterator[RequiredFile]:
-        """Yield the files in program order."""
-        stack: list[tuple[Any, _Known]] = [(form, known) for form in reversed(forms)]
+    def files(self, forms: Sequence[Node], known: _Strings) -> Iterator[RequiredFile]:
+        """Yield the required files in program order; `known` are the constant strings of global names."""
+        stack: list[tuple[Any, _Strings]] = [(form, known) for form in reversed(forms)]
         while stack:
             node, names = stack.pop()
             if isinstance(node, tuple | list):
                 stack.extend((one, names) for one in reversed(node))
             elif isinstance(node, Struct) and not isinstance(node, _UNCERTAIN):
-                inside = _inside(node, names)
+                inside = _names_inside(node, names)
                 if isinstance(node, Atomic) and node.file_paths is not None:
-                    yield from _files_of(node.file_paths, inside, node.span)
+                    yield from _required_paths(node.file_paths, inside, node.span)
                 if isinstance(node, FunctionCall | Reference):
-                    stack.extend(self._body(node, names))
+                    stack.extend(self._called_body(node, names))
                 fields = [getattr(node, name) for name in node.__struct_fields__ if name != "span"]
                 stack.extend((field, inside) for field in reversed(fields))
 
-    def _body(self, node: FunctionCall | Reference, names: _Known) -> Iterator[tuple[Node, _Known]]:
-        """Yield the body of a called template and its names in scope, unless the call replaces its files."""
+    def _called_body(
+        self, node: FunctionCall | Reference, names: _Strings
+    ) -> Iterator[tuple[Node, _Strings]]:
+        """Yield the body of the called template with the names in its scope.
+
+        Yield nothing if the call replaces the files of the template, or was analysed before.
+        """
         args: tuple[Node, ...] = ()
         if isinstance(node, Reference):
             name = node.ref
@@ -249,26 +257,26 @@ class _Walk:
         template = self._named.get(name)
         if not isinstance(template, Template) or has_files or name in names:
             return  # a name in `names` shadows the template
-        parameters = {one.name: _known(one.default, names) for one in template.parameters}
+        parameters = {one.name: _known_string(one.default, names) for one in template.parameters}
         given = [*zip(parameters, args, strict=False), *keywords]
-        parameters |= {to: _known(value, names) for to, value in given}
+        parameters |= {to: _known_string(value, names) for to, value in given}
         call = (name, tuple(sorted(parameters.items(), key=lambda item: item[0])))
         if call not in self._called and len(self._called) < _MAX_CALLS:
             self._called.add(call)
             yield template.body, {**names, **parameters}
 
 
-def _inside(node: Struct, names: _Known) -> _Known:
+def _names_inside(node: Struct, names: _Strings) -> _Strings:
     """Return the constant strings of the names in scope inside a node."""
     if isinstance(node, Let):
-        return {**names, **{name: _known(value, names) for name, value in node.bindings}}
+        return {**names, **{name: _known_string(value, names) for name, value in node.bindings}}
     if isinstance(node, TaskNode) and not isinstance(node, Reference):
-        inputs = {one.name: _known(one.value, names) for one in node.inputs if one.value is not None}
+        inputs = {one.name: _known_string(one.value, names) for one in node.inputs if one.value is not None}
         return {**names, **inputs, "input": None}
     return names
 
 
-def _known(node: Any, names: _Known) -> str | None:
+def _known_string(node: Any, names: _Strings) -> str | None:
     """Return the constant string that a node evaluates to, or None."""
     match node:
         case Literal(value=str(text)) | str(text):
@@ -276,14 +284,14 @@ def _known(node: Any, names: _Known) -> str | None:
         case Variable(name=name):
             return names.get(name)
         case Text(parts=parts):
-            texts = [_known(part, names) for part in parts]
+            texts = [_known_string(part, names) for part in parts]
             return None if None in texts else "".join(filter(None, texts))
     return None
 
 
-def _files_of(files: FilePaths, names: _Known, span: Span) -> Iterator[RequiredFile]:
+def _required_paths(files: FilePaths, names: _Strings, span: Span) -> Iterator[RequiredFile]:
     if files.source == "literal":
         for position, path in enumerate(files.paths):
-            text = _known(path, names)
+            text = _known_string(path, names)
             if text is not None and position not in files.optional:
                 yield RequiredFile(text, span)

@@ -162,7 +162,7 @@ def words_of(definition: TaskDefinition) -> set[str]:
 
 
 def best_evaluator(definitions: Iterable[TaskDefinition], criteria: str) -> TaskDefinition | None:
-    """Return the evaluator template with the most words in common with the criteria; ties go by name.
+    """Return the evaluator template with the most words in common with the criteria, the first by name.
 
     Return None if no template of subtype `evaluator` has any of the words.
     """

@@ -1,4 +1,4 @@
-"""Shapes of values: a name, a JSON Schema or a schema file. Validates values and inlines schema files."""
+"""Shapes, which describe values: a name such as `string[]`, a JSON Schema, or the path of a schema file."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -35,7 +35,7 @@ NAMED_SCHEMAS: dict[str, JsonSchema] = {
 }
 
 MAX_VIOLATIONS = 20
-"""How many violations are reported, for example of a list with a million wrong items."""
+"""How many violations are reported at most: a list may have a million wrong items."""
 
 MAX_MESSAGE_CHARACTERS = 400
 """Bounds the validator's messages, which repeat the value."""
@@ -63,7 +63,7 @@ class Shape:
 
     def __init__(self, schema: JsonSchema) -> None:
         self.schema = schema
-        self._validator = _validator(schema)
+        self._validator = _compile_validator(schema)
 
     def violations(self, value: Any) -> list[Violation]:
         """Validate a value and return at most MAX_VIOLATIONS violations; empty if it is valid."""
@@ -83,18 +83,21 @@ def parse_shape(text: str, read_file: Callable[[str], str] | None = None) -> Sha
     """Return the shape for a name, a JSON Schema or, with `read_file`, a schema file. Raise BadSchema."""
     name = text.strip()
     if name in NAMED_SCHEMAS or _is_inline(name):
-        return _shape(name)
+        return _parse_cached(name)
     if not is_path(name) or read_file is None:
         expected = "a JSON Schema, the path of a .json file, or one of " + " ".join(NAMED_SCHEMAS)
         raise BadSchema(f"'{_cut(name)}' is no shape; expected {expected}{nearest(name, NAMED_SCHEMAS)}")
     try:
-        return _shape(read_file(name).strip())
+        return _parse_cached(read_file(name).strip())
     except (OSError, UnicodeDecodeError) as error:
         raise BadSchema(f"the schema file '{name}' cannot be read: {error}") from None
 
 
 def part_schema(shape: str | None) -> Any:
-    """Return the schema of a shape for use in another schema; `{}` if it has references or is unreadable."""
+    """Return the JSON Schema of a shape, to be part of another schema.
+
+    Return `{}`, which allows any value, for a schema with `$` keywords, a schema file or an invalid shape.
+    """
     if shape is None or '"$' in shape:
         return {}
     try:
@@ -114,7 +117,7 @@ def _is_inline(name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _shape(text: str) -> Shape:
+def _parse_cached(text: str) -> Shape:
     named = NAMED_SCHEMAS.get(text)
     if named is not None:
         return Shape(named)
@@ -125,7 +128,7 @@ def _shape(text: str) -> Shape:
         raise BadSchema(f"the schema is not a usable JSON Schema: {_cut(reason)}") from None
 
 
-def _validator(schema: JsonSchema) -> Any:
+def _compile_validator(schema: JsonSchema) -> Any:
     """Compile a validator for the draft that `$schema` names, else for the newest draft.
 
     `offline=True` because the library otherwise fetches remote and `file:` references. The backtracking limit
@@ -152,16 +155,19 @@ ReadSchema = Callable[[str, str], str]
 
 
 def with_inlined_schemas(template: Template, read: ReadSchema) -> Template:
-    """Return the template with every schema file replaced by its content. Raise InvalidProgram."""
+    """Return the template with every path of a schema file replaced by the JSON Schema in the file.
+
+    Raise InvalidProgram if a file cannot be read.
+    """
     with raise_recursion_limit():
-        inlined: Template = _inlined(template, template.span, read)
+        inlined: Template = _inline(template, template.span, read)
         return inlined
 
 
-def _inlined(one: Any, span: Span, read: ReadSchema) -> Any:
+def _inline(one: Any, span: Span, read: ReadSchema) -> Any:
     """Return a copy with inlined schemas, or the same object if it contains no path of a schema file."""
     if isinstance(one, tuple):
-        parts = tuple(_inlined(part, span, read) for part in one)
+        parts = tuple(_inline(part, span, read) for part in one)
         return one if all(map(_is_same, parts, one)) else parts
     if not isinstance(one, Struct) or isinstance(one, Span):
         return one
@@ -170,7 +176,7 @@ def _inlined(one: Any, span: Span, read: ReadSchema) -> Any:
     changes: dict[str, Any] = {}
     for name in one.__struct_fields__:
         before = getattr(one, name)
-        after = _text(before, span, read) if _is_shape(one, name) else _inlined(before, span, read)
+        after = _inline_shape(before, span, read) if _is_shape(one, name) else _inline(before, span, read)
         if after is not before:
             changes[name] = after
     return msgspec.structs.replace(one, **changes) if changes else one
@@ -192,7 +198,7 @@ def _is_shape(owner: Struct, field: str) -> bool:
             return False
 
 
-def _text(shape: str | None, span: Span, read: ReadSchema) -> str | None:
+def _inline_shape(shape: str | None, span: Span, read: ReadSchema) -> str | None:
     if shape is None or not is_path(shape):
         return shape
     try:

@@ -38,7 +38,7 @@ STRATEGIES: tuple[Literal["content", "metadata"], ...] = ("content", "metadata")
 """What `get-context` searches: the text of files, or only their names and descriptions."""
 
 MAX_PIECES = 1_000
-"""The largest `:limit` of `get-context`: pieces of files."""
+"""The largest `:limit` of `get-context`, which counts pieces of files."""
 
 
 NO_CONTEXT_QUERY = "get-context needs something to look for: a :query, :inputs, :inherited or :previous"
@@ -80,7 +80,7 @@ class OutputFormat(Struct, frozen=True):
 
     type: Literal["json", "text"]
     schema: str | None = None
-    """A name, a path, or the text of a JSON Schema (normalised: sorted keys, no spaces)."""
+    """A name, a path, or the text of a JSON Schema (stored without spaces)."""
 
 
 class ContextAssembly(Struct, frozen=True):
@@ -92,10 +92,11 @@ class ContextAssembly(Struct, frozen=True):
 
 
 class HistorySettings(Struct, frozen=True):
-    """`HistoryConfigSettings` of the specification."""
+    """How a task uses the session's history (`HistoryConfigSettings` of the specification)."""
 
     use_session_history: bool = True
     history_turns_to_include: int | None = None
+    """How many of the last turns; None: all."""
     record_in_session_history: bool = True
 
 

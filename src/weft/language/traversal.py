@@ -79,15 +79,14 @@ def _is_choosing(node: Any) -> bool:
 
 
 FRAMES = 20_000
-"""How many Python frames a program may use. Frames are on the heap: this bounds memory, not the C stack."""
+"""The recursion limit for programs. Python frames are on the heap: this bounds memory, not the C stack."""
 
 
 @contextmanager
 def raise_recursion_limit() -> Iterator[None]:
-    """Raise Python's recursion limit so that the code can recurse as deep as programs may nest.
+    """Raise Python's recursion limit, so that code inside `with` can recurse as deep as programs may nest.
 
-    The limit applies to all threads, so it is never lowered again: that could fail a thread that is deep in a
-    program.
+    The limit applies to all threads and is never lowered again: another thread may be in a deep recursion.
     """
     if sys.getrecursionlimit() < FRAMES:
         sys.setrecursionlimit(FRAMES)
