@@ -22,7 +22,7 @@ from weft.language.task_fields import (
 )
 
 Reader = Callable[[Parser, Data], Any]
-"""Converts the datum of one field. Raises FormError; messages name the field as `what`."""
+"""Converts the datum of one field, or raises FormError. `what` is the name of the field in messages."""
 
 _FORMAT_ALIASES = {"full": "full_output", "minimal": "notes_only"}
 _FILE_SOURCES = {
@@ -95,7 +95,7 @@ def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = N
 
 
 def a_list_of(item: Reader, what: str) -> Reader:
-    """Return a reader of lists. It notes the problems of all items; an invalid item becomes None."""
+    """Return a reader of lists. It notes the problems of every item; an invalid item becomes None."""
 
     def read(parser: Parser, datum: Data) -> tuple[Any, ...]:
         if not isinstance(datum, List) or datum.is_prefix:
@@ -121,7 +121,7 @@ def a_shape(what: str) -> Reader:
     return read
 
 
-def _settings(parser: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
+def _read_settings(parser: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
     """Read a list of keywords and values into a dict by keyword."""
     if not isinstance(datum, List) or datum.is_prefix:
         shape = " ".join(f"{keyword_text(name)} ..." for name in readers)
@@ -143,7 +143,7 @@ _CONTEXT: dict[str, Reader] = {
 
 def context(parser: Parser, datum: Data) -> ContextOverrides:
     """Read `(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
-    found = _settings(parser, datum, _CONTEXT, ":context")
+    found = _read_settings(parser, datum, _CONTEXT, ":context")
     overrides = ContextOverrides(
         found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
     )
@@ -157,7 +157,7 @@ _ASSEMBLY = {name: a_string(f":{name}") for name in ("primary", "secondary", "ex
 
 def assembly(parser: Parser, datum: Data) -> ContextAssembly:
     """Read `(:primary "..." :secondary "..." :excluded "...")`."""
-    found = _settings(parser, datum, _ASSEMBLY, ":assembly")
+    found = _read_settings(parser, datum, _ASSEMBLY, ":assembly")
     return ContextAssembly(**{f"{name}_elements": value for name, value in found.items()})
 
 
@@ -170,7 +170,7 @@ _HISTORY: dict[str, Reader] = {
 
 def history(parser: Parser, datum: Data) -> HistorySettings:
     """Read `(:use true :turns 3 :record false)`."""
-    found = _settings(parser, datum, _HISTORY, ":history")
+    found = _read_settings(parser, datum, _HISTORY, ":history")
     return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
 
 
@@ -178,7 +178,7 @@ _path = a_text("a path in :files")
 _is_optional = a_boolean(":optional of a path in :files")
 
 
-def _file(parser: Parser, datum: Data) -> tuple[Text, bool]:
+def _read_path_entry(parser: Parser, datum: Data) -> tuple[Text, bool]:
     """Read `"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
     if not isinstance(datum, List):
         return _path(parser, datum), False
@@ -191,7 +191,7 @@ def _file(parser: Parser, datum: Data) -> tuple[Text, bool]:
     return _path(parser, positional[0]), "optional" in found and _is_optional(parser, found["optional"])
 
 
-_files = a_list_of(_file, ":files")
+_files = a_list_of(_read_path_entry, ":files")
 
 
 def files(parser: Parser, datum: Data) -> FilePaths:
@@ -201,7 +201,7 @@ def files(parser: Parser, datum: Data) -> FilePaths:
         optional = tuple(n for n, (_, is_optional) in enumerate(found) if is_optional)
         return FilePaths("literal", tuple(path for path, _ in found), optional=optional)
     readers = {name: a_text(f":{name} of :files") for name in _FILE_SOURCES}
-    named: dict[str, Text] = _settings(parser, datum, readers, ":files")
+    named: dict[str, Text] = _read_settings(parser, datum, readers, ":files")
     if len(named) != 1:
         raise FormError(
             datum.span,
@@ -212,7 +212,8 @@ def files(parser: Parser, datum: Data) -> FilePaths:
     return FilePaths(_FILE_SOURCES[source], (), value)  # type: ignore[arg-type]
 
 
-def _pair(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
+def _read_entry(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
+    """Return the name and the remaining items of a list of allowed length; `what` is the error message."""
     if isinstance(datum, List) and len(datum.items) in lengths:
         name = datum.items[0]
         if isinstance(name, Name) and not datum.is_prefix:
@@ -222,25 +223,27 @@ def _pair(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
 
 def relevance(parser: Parser, datum: Data) -> tuple[tuple[str, bool], ...]:
     """Read `((code true) (style false))`."""
-    return _unique(parser, datum, _relevance_of, ":relevance")
+    return _read_unique(parser, datum, _read_relevance_entry, ":relevance")
 
 
-def _relevance_of(parser: Parser, datum: Data) -> tuple[str, bool]:
-    name, [value] = _pair("an entry of :relevance is written (input true) or (input false)", datum, {2})
+def _read_relevance_entry(parser: Parser, datum: Data) -> tuple[str, bool]:
+    name, [value] = _read_entry("an entry of :relevance is written (input true) or (input false)", datum, {2})
     return name, a_boolean(f"the relevance of `{name}`")(parser, value)
 
 
 def inputs(parser: Parser, datum: Data) -> tuple[Input, ...]:
-    """Read `((name expression) (name))`."""
-    return _unique(parser, datum, _input, ":inputs")
+    """Read `((name expression) (name))`; the caller passes an input without an expression."""
+    return _read_unique(parser, datum, _read_input, ":inputs")
 
 
-def _input(parser: Parser, datum: Data) -> Input:
-    name, values = _pair("an input is written (name expression), or (name) if it is passed", datum, {1, 2})
+def _read_input(parser: Parser, datum: Data) -> Input:
+    name, values = _read_entry(
+        "an input is written (name expression), or (name) if it is passed", datum, {1, 2}
+    )
     return Input(name, parser.expression(values[0]) if values else None, datum.span)
 
 
-def _unique(parser: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
+def _read_unique(parser: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
     """Read a list of inputs or of (name, value) pairs, and note duplicate names."""
     found = [one for one in a_list_of(item, what)(parser, datum) if one is not None]
     names = [one.name if isinstance(one, Input) else one[0] for one in found]

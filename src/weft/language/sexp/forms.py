@@ -46,17 +46,17 @@ def string(datum: Data, what: str) -> str:
 
 def text(datum: Data, what: str) -> Text:
     """Parse the placeholders of a string datum."""
-    return parse_text(string(datum, what), _inside(datum.span))
+    return parse_text(string(datum, what), _span_inside(datum.span))
 
 
 def condition(datum: Data) -> Condition:
     """Return the condition in a string datum. Raise InvalidProgram if it cannot be parsed."""
     written = string(datum, "a condition")
-    parse_condition(written, _inside(datum.span))
+    parse_condition(written, _span_inside(datum.span))
     return Condition(span=datum.span, text=written)
 
 
-def _inside(span: Span) -> Span:
+def _span_inside(span: Span) -> Span:
     """Return the location of the first character inside the quotes."""
     return Span(span.source, span.line, span.column + 1)
 
@@ -74,32 +74,32 @@ def known_keywords(
             parser.note(
                 keyword.span,
                 "unknown-keyword",
-                message + (nearest(keyword.name, known) or f"; it has {_list_of(known)}"),
+                message + (nearest(keyword.name, known) or f"; it has {_join_keywords(known)}"),
             )
     return found
 
 
-def _list_of(keywords: Sequence[str]) -> str:
+def _join_keywords(keywords: Sequence[str]) -> str:
     return " ".join(map(keyword_text, keywords))
 
 
 # Branches
 
 
-def _quote(parser: Parser, form: List) -> Node:
+def _build_quote(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
         parser.reject_form(form)
     return Quote(span=form.span, datum=parser.quoted(form.items[1]))
 
 
-def _if(parser: Parser, form: List) -> Node:
+def _build_if(parser: Parser, form: List) -> Node:
     if len(form.items) not in {3, 4}:
         parser.reject_form(form)
     test, then, *otherwise = parser.expressions(form.items[1:])
     return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
 
 
-def _cond(parser: Parser, form: List) -> Node:
+def _build_cond(parser: Parser, form: List) -> Node:
     clauses: list[Clause] = []
     otherwise: Node | None = None
     for datum in form.items[1:]:
@@ -116,14 +116,14 @@ def _cond(parser: Parser, form: List) -> Node:
     return Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
 
 
-def _items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Parser, List], Node]:
+def _build_items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Parser, List], Node]:
     def build(parser: Parser, form: List) -> Node:
         return kind(span=form.span, items=parser.expressions(form.items[1:]))
 
     return build
 
 
-def _begin(parser: Parser, form: List) -> Node:
+def _build_begin(parser: Parser, form: List) -> Node:
     items = [parser.expression(one, is_in_body=True) for one in form.items[1:]]
     return Begin(span=form.span, items=tuple(items))
 
@@ -131,11 +131,11 @@ def _begin(parser: Parser, form: List) -> Node:
 # Bindings
 
 
-def _let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
+def _build_let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
     def build(parser: Parser, form: List) -> Node:
         if len(form.items) < 3 or not isinstance(form.items[1], List):
             parser.reject_form(form)
-        bindings = tuple([_binding(parser, one, form) for one in form.items[1].items])
+        bindings = tuple([_read_binding(parser, one, form) for one in form.items[1].items])
         if not is_sequential:
             _note_duplicates(parser, form.items[1].items, [name for name, _ in bindings])
         body = parser.body(form.items[2:], form)
@@ -144,7 +144,7 @@ def _let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
     return build
 
 
-def _binding(parser: Parser, datum: Data, form: List) -> tuple[str, Node]:
+def _read_binding(parser: Parser, datum: Data, form: List) -> tuple[str, Node]:
     if not isinstance(datum, List) or len(datum.items) != 2:
         parser.reject_form(form)
     return parser.local_name(datum.items[0], form), parser.expression(datum.items[1])
@@ -159,7 +159,7 @@ def _note_duplicates(parser: Parser, data: Sequence[Data], names: Sequence[str])
         seen.add(name)
 
 
-def _define(parser: Parser, form: List) -> Define:
+def _build_define(parser: Parser, form: List) -> Define:
     if len(form.items) < 3:
         parser.reject_form(form)
     target, *remaining = form.items[1:]
@@ -167,7 +167,7 @@ def _define(parser: Parser, form: List) -> Define:
         if not target.items:
             parser.reject_form(form)
         name = parser.defined_name(target.items[0], form)
-        parameters = _parameters(parser, target.items[1:], form)
+        parameters = _read_parameters(parser, target.items[1:], form)
         body = parser.body(remaining, form)
         closure = Lambda(span=form.span, parameters=parameters, body=body, name=name)
         return Define(span=form.span, name=name, value=closure)
@@ -178,25 +178,25 @@ def _define(parser: Parser, form: List) -> Define:
     )
 
 
-def _bind(parser: Parser, form: List) -> Node:
-    return msgspec.structs.replace(_define(parser, form), gives_value=True)
+def _build_bind(parser: Parser, form: List) -> Node:
+    return msgspec.structs.replace(_build_define(parser, form), gives_value=True)
 
 
-def _set(parser: Parser, form: List) -> Node:
+def _build_set(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
         parser.reject_form(form)
     name = parser.local_name(form.items[1], form)
     return Assign(span=form.span, name=name, value=parser.expression(form.items[2]))
 
 
-def _lambda(parser: Parser, form: List) -> Node:
+def _build_lambda(parser: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
         parser.reject_form(form)
-    parameters = _parameters(parser, form.items[1].items, form)
+    parameters = _read_parameters(parser, form.items[1].items, form)
     return Lambda(span=form.span, parameters=parameters, body=parser.body(form.items[2:], form))
 
 
-def _parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
+def _read_parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
     names = tuple([parser.local_name(one, form) for one in data])
     _note_duplicates(parser, data, names)
     return names
@@ -205,7 +205,7 @@ def _parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[str, 
 # Control
 
 
-def _try(parser: Parser, form: List) -> Node:
+def _build_try(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
         parser.reject_form(form)
     handler = form.items[2]
@@ -220,14 +220,14 @@ def _try(parser: Parser, form: List) -> Node:
     )
 
 
-def _loop(parser: Parser, form: List) -> Node:
+def _build_loop(parser: Parser, form: List) -> Node:
     if len(form.items) != 3:
         parser.reject_form(form)
     count, body = parser.expressions(form.items[1:])
     return Loop(span=form.span, count=count, body=body)
 
 
-def _iterative_loop(parser: Parser, form: List) -> Node:
+def _build_iterative_loop(parser: Parser, form: List) -> Node:
     positional, named = parser.arguments(form.items[1:])
     if positional:
         parser.reject_form(form)
@@ -235,7 +235,7 @@ def _iterative_loop(parser: Parser, form: List) -> Node:
     parts = {name: parser.expression(value) for name, value in found.items()}
     missing = [name for name in _LOOP_PARTS if name not in parts and name != "validator"]
     if missing:
-        raise FormError(form.span, "missing-field", f"`iterative-loop` needs {_list_of(missing)}")
+        raise FormError(form.span, "missing-field", f"`iterative-loop` needs {_join_keywords(missing)}")
     return IterativeLoop(
         span=form.span,
         max_iterations=parts["max-iterations"],
@@ -246,14 +246,14 @@ def _iterative_loop(parser: Parser, form: List) -> Node:
     )
 
 
-def _with_timeout(parser: Parser, form: List) -> Node:
+def _build_with_timeout(parser: Parser, form: List) -> Node:
     if len(form.items) < 3:
         parser.reject_form(form)
     seconds = parser.expression(form.items[1])
     return WithTimeout(span=form.span, seconds=seconds, body=parser.body(form.items[2:], form))
 
 
-def _with_budget(parser: Parser, form: List) -> Node:
+def _build_with_budget(parser: Parser, form: List) -> Node:
     if len(form.items) < 3 or not isinstance(form.items[1], List):
         parser.reject_form(form)
     positional, named = parser.arguments(form.items[1].items)
@@ -264,7 +264,7 @@ def _with_budget(parser: Parser, form: List) -> Node:
     return WithBudget(span=form.span, limits=limits, body=parser.body(form.items[2:], form))
 
 
-def _get_context(parser: Parser, form: List) -> Node:
+def _build_get_context(parser: Parser, form: List) -> Node:
     positional, named = parser.arguments(form.items[1:])
     if positional:
         parser.reject_form(form)
@@ -274,48 +274,50 @@ def _get_context(parser: Parser, form: List) -> Node:
     )
 
 
-def _condition(parser: Parser, form: List) -> Node:
+def _build_condition(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
         parser.reject_form(form)
     return condition(form.items[1])
 
 
-def _fill(parser: Parser, form: List) -> Node:
+def _build_fill(parser: Parser, form: List) -> Node:
     if len(form.items) != 2:
         parser.reject_form(form)
     return text(form.items[1], "the text of `fill`")
 
 
 PLAIN_FORMS = {
-    "quote": SpecialForm("(quote datum)", _quote),
-    "if": SpecialForm("(if test then) or (if test then otherwise)", _if),
-    "cond": SpecialForm("(cond (test e...) ... (else e...))", _cond),
-    "and": SpecialForm("(and e...)", _items(And)),
-    "or": SpecialForm("(or e...)", _items(Or)),
-    "let": SpecialForm("(let ((name value) ...) body...)", _let(is_sequential=False)),
-    "let*": SpecialForm("(let* ((name value) ...) body...)", _let(is_sequential=True)),
+    "quote": SpecialForm("(quote datum)", _build_quote),
+    "if": SpecialForm("(if test then) or (if test then otherwise)", _build_if),
+    "cond": SpecialForm("(cond (test e...) ... (else e...))", _build_cond),
+    "and": SpecialForm("(and e...)", _build_items(And)),
+    "or": SpecialForm("(or e...)", _build_items(Or)),
+    "let": SpecialForm("(let ((name value) ...) body...)", _build_let(is_sequential=False)),
+    "let*": SpecialForm("(let* ((name value) ...) body...)", _build_let(is_sequential=True)),
     "define": SpecialForm(
-        "(define name e) or (define (name parameter...) body...)", _define, is_definition=True
+        "(define name e) or (define (name parameter...) body...)", _build_define, is_definition=True
     ),
-    "bind": SpecialForm("(bind name e)", _bind, is_definition=True),
-    "set!": SpecialForm("(set! name e)", _set),
-    "lambda": SpecialForm("(lambda (parameter...) body...)", _lambda),
-    "begin": SpecialForm("(begin e...)", _begin),
-    "progn": SpecialForm("(progn e...)", _begin),
-    "try": SpecialForm("(try e (catch name e...))", _try),
-    "loop": SpecialForm("(loop count e)", _loop),
+    "bind": SpecialForm("(bind name e)", _build_bind, is_definition=True),
+    "set!": SpecialForm("(set! name e)", _build_set),
+    "lambda": SpecialForm("(lambda (parameter...) body...)", _build_lambda),
+    "begin": SpecialForm("(begin e...)", _build_begin),
+    "progn": SpecialForm("(progn e...)", _build_begin),
+    "try": SpecialForm("(try e (catch name e...))", _build_try),
+    "loop": SpecialForm("(loop count e)", _build_loop),
     "iterative-loop": SpecialForm(
         "(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)",
-        _iterative_loop,
+        _build_iterative_loop,
     ),
-    "parallel": SpecialForm("(parallel e...)", _items(Parallel)),
-    "with-timeout": SpecialForm("(with-timeout seconds e...)", _with_timeout),
-    "with-budget": SpecialForm("(with-budget (:steps n :calls n :tokens n :cost x) e...)", _with_budget),
+    "parallel": SpecialForm("(parallel e...)", _build_items(Parallel)),
+    "with-timeout": SpecialForm("(with-timeout seconds e...)", _build_with_timeout),
+    "with-budget": SpecialForm(
+        "(with-budget (:steps n :calls n :tokens n :cost x) e...)", _build_with_budget
+    ),
     "get-context": SpecialForm(
         '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b'
         " :template-description s :template-type s :template-subtype s)",
-        _get_context,
+        _build_get_context,
     ),
-    "condition": SpecialForm('(condition "output.errors > 0")', _condition),
-    "fill": SpecialForm('(fill "text with {{placeholders}}")', _fill),
+    "condition": SpecialForm('(condition "output.errors > 0")', _build_condition),
+    "fill": SpecialForm('(fill "text with {{placeholders}}")', _build_fill),
 }

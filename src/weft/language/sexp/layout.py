@@ -32,12 +32,12 @@ Layout = str | Group
 
 
 def form(*items: Layout, on_first_line: int = 1) -> Group:
-    """Lay out `(head ...)`; when broken, the items are indented."""
+    """Lay out `(head ...)`; when broken over several lines, the items are indented."""
     return _group(items, on_first_line, INDENT, "(", ")")
 
 
 def listing(items: Sequence[Layout], *, opening: str = "(") -> Group:
-    """Lay out `(a b ...)`; when broken, the items are aligned."""
+    """Lay out `(a b ...)`; when broken over several lines, the items are aligned."""
     return _group(items, 1, len(opening), opening, ")")
 
 
@@ -105,8 +105,8 @@ class _Writer:
         self._put(group.closing)
 
 
-_SHORT = 60
-"""Line breaks are escaped in strings up to this length."""
+_MAX_ONE_LINE_CHARACTERS = 60
+"""Strings up to this length are printed on one line, with line breaks escaped."""
 
 
 def scalar_text(value: Scalar) -> str:
@@ -123,11 +123,11 @@ def scalar_text(value: Scalar) -> str:
 
 
 def string_text(text: str) -> str:
-    """Return a quoted string. Long strings keep their line breaks, so that prompts stay readable."""
+    """Return a string in quotes. Long strings keep their line breaks, so that prompts stay readable."""
     if SURROGATE.search(text):
         message = "a lone surrogate is not a valid character and cannot be printed"
         raise invalid_program(NOWHERE, "bad-value", message)
-    return escape(text, keeps_lines=len(text) > _SHORT)
+    return escape(text, keeps_lines=len(text) > _MAX_ONE_LINE_CHARACTERS)
 
 
 def number_text(value: float) -> str:

@@ -12,14 +12,14 @@ STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 BARRED = r"\|[^|\\]*+(?:\\.[^|\\]*+)*+\|"
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|(.))", re.DOTALL)
-_SHORT = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "|": "|"}
-_WRITTEN = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
+_SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "|": "|"}
+_ESCAPED_CHARACTERS = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
 SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_CHARACTER = 0x10FFFF
 
 
 class BadEscape(ValueError):
-    """An unknown escape sequence; `offset` is its position in the source of the string."""
+    """An invalid escape sequence; `offset` is its position in the source of the string."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ def unescape(written: str) -> str:
     """Return the text for the source between quotes or bars. Raise BadEscape."""
     if "\\" not in written:
         return written
-    text = _ESCAPE.sub(_character, written)
+    text = _ESCAPE.sub(_decode_escape, written)
     if not SURROGATE.search(text):
         return text
     try:  # \ud83d\ude00 is one character, as in JSON
@@ -39,16 +39,16 @@ def unescape(written: str) -> str:
         raise BadEscape("a lone surrogate is not a valid character", written.index("\\")) from error
 
 
-def _character(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     four, braced, short = escape.groups()
     if short is not None:
-        if short not in _SHORT:
+        if short not in _SHORT_ESCAPES:
             shown = "\\" + short if short.isprintable() else "a backslash at the end of a line"
             raise BadEscape(
                 f'{shown} is not an escape: the escapes are \\n \\t \\r \\" \\\\ \\uXXXX \\u{{X...}}',
                 escape.start(),
             )
-        return _SHORT[short]
+        return _SHORT_ESCAPES[short]
     code = int(four or braced, 16)
     if code > _LAST_CHARACTER:
         raise BadEscape(f"there is no character U+{code:X}", escape.start())
@@ -56,14 +56,14 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def escape(text: str, *, mark: str = '"', keeps_lines: bool = False) -> str:
-    """Return the text between marks, escaped so that `unescape` restores it.
+    """Return the text enclosed in `mark`, escaped so that `unescape` restores it.
 
     Invisible characters are escaped, so that printed programs hide nothing. Line breaks are kept if
     `keeps_lines` is set.
     """
     if text.isprintable() and mark not in text and "\\" not in text:
         return f"{mark}{text}{mark}"
-    written = {**_WRITTEN, mark: f"\\{mark}"}
+    written = {**_ESCAPED_CHARACTERS, mark: f"\\{mark}"}
     if keeps_lines:
         del written["\n"]
     shown = (
@@ -135,9 +135,9 @@ _PIECE = re.compile(
 )
 _UNBARRED = re.compile(rf"(?![+-]?\.?[0-9]|:){_PLAIN_WITHOUT_DOT}+")
 _TYPE = re.compile(r"[a-z]+\[\]")
-_SAME_PART = {"plain", "barred"}
+_WITHIN_PART = {"plain", "barred"}
 CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "nil": None}
-_WORDS = {*CONSTANTS, "else"}
+_RESERVED_WORDS = {*CONSTANTS, "else"}
 """Words that must be barred to be used as names."""
 
 
@@ -152,7 +152,7 @@ def read_name(word: str, span: Span) -> Name:
     pieces = _pieces(word)
     parts = _parts(word, pieces)
     text = "".join(f"[{value}]" if kind in {"index", "key"} else value for kind, value in pieces)
-    is_barred = any(kind == "barred" for kind, _ in takewhile(lambda piece: piece[0] in _SAME_PART, pieces))
+    is_barred = any(kind == "barred" for kind, _ in takewhile(lambda piece: piece[0] in _WITHIN_PART, pieces))
     return Name(span, text, str(parts[0]), tuple(parts[1:]), is_barred)
 
 
@@ -175,29 +175,29 @@ def _pieces(word: str) -> list[tuple[str, str]]:
 
 
 def _parts(word: str, pieces: list[tuple[str, str]]) -> list[str | int]:
-    """Return the name and the steps of its path. A name with a colon is a tool; dots are part of it."""
+    """Return the name and the keys of its path. A name with a colon is a tool; dots are part of its name."""
     is_tool = any(kind == "plain" and ":" in value for kind, value in pieces)
     parts: list[str | int] = [""]
-    is_closed = False
+    is_after_index = False
     for kind, value in pieces:
         begins_part = kind in {"index", "key"} or (kind == "dot" and not is_tool)
-        if begins_part and parts[-1] == "" and not is_closed:
+        if begins_part and parts[-1] == "" and not is_after_index:
             raise BadName(f"`{word}` is not a name: part of it is empty")
-        if not begins_part and is_closed:
+        if not begins_part and is_after_index:
             raise BadName(f"`{word}` is not a name: only a dot or another index can follow an index")
         if begins_part:
             parts.append(int(value) if kind == "index" else value if kind == "key" else "")
         else:
             parts[-1] = f"{parts[-1]}{value}"
-        is_closed = kind in {"index", "key"}
-    if parts[-1] == "" and not is_closed:
+        is_after_index = kind in {"index", "key"}
+    if parts[-1] == "" and not is_after_index:
         raise BadName(f"`{word}` is not a name: part of it is empty")
     return parts
 
 
 def name_text(name: str) -> str:
     """Return the source text of a name, in bars if needed."""
-    if _UNBARRED.fullmatch(name) and name not in _WORDS:
+    if _UNBARRED.fullmatch(name) and name not in _RESERVED_WORDS:
         return name
     return escape(name, mark="|")
 
@@ -217,10 +217,10 @@ def path_text(name: str, path: tuple[str | int, ...]) -> str:
     if not path:
         return name_text(name)
     root = escape(name, mark="|") if ":" in name else name_text(name)
-    return root + "".join(map(_step_text, path))
+    return root + "".join(map(_key_text, path))
 
 
-def _step_text(step: str | int) -> str:
+def _key_text(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
     return f".{step}" if _UNBARRED.fullmatch(step) and ":" not in step else f"[{escape(step)}]"

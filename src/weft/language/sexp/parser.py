@@ -1,4 +1,4 @@
-"""Parser of data into syntax trees: expressions, calls, and what all special forms share."""
+"""Parser of data into syntax trees: expressions and calls, and helpers for all special forms."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -76,7 +76,10 @@ class Parser:
     # Expressions
 
     def expression(self, datum: Data, *, is_in_body: bool = False) -> Node:
-        """Parse a datum as an expression; if it fails, note the problems and return nil."""
+        """Parse a datum as an expression; if it fails, note the problems and return a nil literal.
+
+        Definitions are only allowed with `is_in_body`.
+        """
         if type(datum) is List:
             return self._list(datum, is_in_body)
         if type(datum) is Name:
@@ -91,7 +94,7 @@ class Parser:
         return tuple([self.expression(one) for one in data])
 
     def body(self, data: Sequence[Data], form: List) -> Node:
-        """Parse at least one expression or definition into one node."""
+        """Parse expressions and definitions into one node. Raise FormError if `data` is empty."""
         if not data:
             self.reject_form(form)
         return begin([self.expression(one, is_in_body=True) for one in data], data[0].span)
@@ -158,7 +161,7 @@ class Parser:
         return positional, list(named.values())
 
     def defined_name(self, datum: Data, form: List) -> str:
-        """Parse a name that a form defines. Note names of built-ins, special forms and weft's own tools."""
+        """Parse a name that a form defines. Note a name that is a built-in, a special form or a weft tool."""
         name = self.local_name(datum, form)
         if name in BUILT_IN_NAMES:
             self._note_reserved(datum, name, "built-in function")
@@ -167,7 +170,7 @@ class Parser:
         return name
 
     def local_name(self, datum: Data, form: List) -> str:
-        """Parse a name that a form binds locally; it may shadow a built-in. Note names of special forms."""
+        """Parse a name that a form binds locally; it may shadow a built-in, but not a special form."""
         if not isinstance(datum, Name):
             self.reject_form(form)
         if datum.path:
@@ -191,6 +194,6 @@ class Parser:
 
 
 def _head(form: List) -> str:
-    """Return the name that a form begins with, or ""."""
+    """Return the name that a form begins with; "" for a path, a barred name or anything else."""
     head = form.items[0] if form.items else None
     return head.name if type(head) is Name and not head.path and not head.is_barred else ""

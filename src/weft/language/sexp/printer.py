@@ -68,7 +68,7 @@ def _all(nodes: tuple[Node, ...]) -> list[Layout]:
 
 
 def _body(node: Node) -> list[Layout]:
-    """Lay out a body; a Begin with several items needs no `begin` there."""
+    """Lay out the expressions of a body; several need no `begin`, which the parser adds."""
     return _all(node.items) if isinstance(node, Begin) and len(node.items) > 1 else [_layout(node)]
 
 

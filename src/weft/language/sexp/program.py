@@ -1,4 +1,4 @@
-"""Parser of whole programs."""
+"""Parser of whole programs in S-expressions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,20 +15,20 @@ from weft.language.traversal import raise_recursion_limit
 
 SPECIAL_FORMS = {**PLAIN_FORMS, **TASK_FORMS}
 
-_PARTS = {"catch": "try", "else": "cond"}
-"""Words that only have a meaning inside a form, with that form."""
+_FORM_PARTS = {"catch": "try", "else": "cond"}
+"""Words that only have a meaning inside a special form, with the name of that form."""
 
 
 def why_no_value(name: str) -> str | None:
     """Explain why a name that belongs to a special form is not bound; None for all other names."""
-    if name in _PARTS:
-        return f"it is a part of a form: {SPECIAL_FORMS[_PARTS[name]].shape}"
+    if name in _FORM_PARTS:
+        return f"it is a part of a form: {SPECIAL_FORMS[_FORM_PARTS[name]].shape}"
     form = SPECIAL_FORMS.get(name)
     return f"it is a form, not a function: {form.shape}" if form is not None else None
 
 
 def read_program(source: Source) -> Program:
-    """Parse a program. Raise InvalidProgram with all problems and the forms that could be parsed."""
+    """Parse a program. Raise InvalidProgram with all problems, and as `partial` the forms without any."""
     parser = Parser(SPECIAL_FORMS)
     forms: list[Node] = []
     wrong: list[Data] = []
@@ -54,7 +54,7 @@ def read_program(source: Source) -> Program:
 
 
 def _names_in(data: Sequence[Data]) -> Iterator[str]:
-    """Yield the names in the data, and short strings: a name such as :output-slot may be a string."""
+    """Yield the names in the data, and short strings: a name, as after :output-slot, may be a string."""
     pending = list(data)
     while pending:
         one = pending.pop()

@@ -57,7 +57,7 @@ _HINTS = {
 
 
 class Reading(Struct):
-    """The data and problems of a text."""
+    """The data read from a text, and its problems."""
 
     data: list[Data]
     problems: list[LanguageProblem]
@@ -83,14 +83,14 @@ class _Reader:
         lines = source.text.splitlines(keepends=True)
         self._line_starts = [0, *accumulate(map(len, lines))]
         self._reading = Reading([], [])
-        self._lists: list[List] = []
+        self._open_lists: list[List] = []
         self._items = self._reading.data
         """The items of the innermost open list."""
         self._is_quoting = False
-        """Whether the last token was a quote mark."""
+        """Whether the last token was a quote mark, which applies to the next datum."""
         self._is_too_deep = False
         self._skipped = 0
-        """Open lists beyond the depth limit. They are dropped, but counted to match their parentheses."""
+        """How many open lists are beyond the depth limit; they are dropped, but their parentheses counted."""
 
     def read(self) -> Reading:
         try:
@@ -106,10 +106,10 @@ class _Reader:
             message = (
                 f"the program has {len(self._text):,} characters; {MAX_PROGRAM_CHARACTERS:,} are allowed"
             )
-            self._problem(0, message, "program-too-long")
+            self._note_problem(0, message, "program-too-long")
             raise _Stop
         if surrogate := SURROGATE.search(self._text):
-            self._problem(
+            self._note_problem(
                 surrogate.start(),
                 "a lone surrogate is not a valid character: the text is not Unicode",
                 "bad-value",
@@ -124,19 +124,19 @@ class _Reader:
             start, position = token.span(kind)
             written = token[kind]
             if kind == "name":
-                self._add(self._name(written, start))
+                self._add(self._read_plain_name(written, start))
             elif kind == "open":
                 self._open(start)
             elif kind == "close":
                 self._close(start)
             elif kind == "word":
-                self._add(self._word(written, start))
+                self._add(self._read_word(written, start))
             elif kind == "string":
-                self._add(Constant(self._span(start), self._unescaped(written[1:-1], start + 1)))
+                self._add(Constant(self._span(start), self._unescape(written[1:-1], start + 1)))
             elif kind == "quote":
                 self._open_quote(start)
             elif kind == "comment":
-                position = self._comment_end(start)
+                position = self._skip_comment(start)
             else:
                 self._note_unexpected(written, start)
 
@@ -144,7 +144,7 @@ class _Reader:
         line = bisect_right(self._line_starts, offset)
         return Span(self._source, line, offset - self._line_starts[line - 1] + 1)
 
-    def _problem(self, offset: int, message: str, code: str = "syntax-error") -> None:
+    def _note_problem(self, offset: int, message: str, code: str = "syntax-error") -> None:
         problems = self._reading.problems
         problems.append(LanguageProblem(self._span(offset), code, message))
         if len(problems) >= MAX_PROBLEMS:
@@ -160,14 +160,14 @@ class _Reader:
             self._end_prefixes()
 
     def _end_prefixes(self) -> None:
-        """Close the quote marks before a datum that was added."""
-        while self._lists and self._lists[-1].is_prefix:
-            self._lists.pop()
+        """End the quote forms that the datum just added completes."""
+        while self._open_lists and self._open_lists[-1].is_prefix:
+            self._open_lists.pop()
         self._is_quoting = False
-        self._items = self._lists[-1].items if self._lists else self._reading.data
+        self._items = self._open_lists[-1].items if self._open_lists else self._reading.data
 
     def _open(self, start: int) -> None:
-        if len(self._lists) < MAX_PROGRAM_DEPTH:
+        if len(self._open_lists) < MAX_PROGRAM_DEPTH:
             self._enter(List(self._span(start), []))
         else:
             self._note_depth(start)
@@ -175,14 +175,14 @@ class _Reader:
 
     def _open_quote(self, start: int) -> None:
         span = self._span(start)
-        if len(self._lists) < MAX_PROGRAM_DEPTH:
+        if len(self._open_lists) < MAX_PROGRAM_DEPTH:
             self._enter(List(span, [Name(span, "quote", "quote")], is_prefix=True))
         else:
             self._note_depth(start)
 
     def _enter(self, entered: List) -> None:
         self._items.append(entered)
-        self._lists.append(entered)
+        self._open_lists.append(entered)
         self._items = entered.items
         self._is_quoting = entered.is_prefix
 
@@ -190,7 +190,7 @@ class _Reader:
         if not self._is_too_deep:
             self._is_too_deep = True
             self._reading.is_whole = False
-            self._problem(
+            self._note_problem(
                 start, f"the program nests deeper than {MAX_PROGRAM_DEPTH:,} levels here", "program-too-deep"
             )
 
@@ -201,29 +201,29 @@ class _Reader:
                 self._add(Constant(self._span(start), None))
             return
         if self._is_quoting:
-            self._problem(start, "nothing follows the quote mark before this parenthesis")
+            self._note_problem(start, "nothing follows the quote mark before this parenthesis")
             self._add(Constant(self._span(start), None))
-        if not self._lists:
-            self._problem(start, "this parenthesis has no opening parenthesis")
+        if not self._open_lists:
+            self._note_problem(start, "this parenthesis has no opening parenthesis")
             self._reading.is_whole = False
             return
-        self._lists.pop()
+        self._open_lists.pop()
         self._end_prefixes()
 
     def _check_end(self) -> None:
-        opened = [one for one in self._lists if not one.is_prefix]
-        self._reading.is_open = bool(self._lists)
+        opened = [one for one in self._open_lists if not one.is_prefix]
+        self._reading.is_open = bool(self._open_lists)
         if opened:
-            self._problem_at(opened[0].span, self._never_closed(opened))
+            self._note_problem_at(opened[0].span, self._unclosed_message(opened))
             raise _Stop
-        if self._lists:
-            self._problem_at(self._lists[-1].span, "nothing follows this quote mark")
+        if self._open_lists:
+            self._note_problem_at(self._open_lists[-1].span, "nothing follows this quote mark")
             self._reading.is_whole = False
 
-    def _problem_at(self, span: Span, message: str) -> None:
+    def _note_problem_at(self, span: Span, message: str) -> None:
         self._reading.problems.append(LanguageProblem(span, "syntax-error", message))
 
-    def _never_closed(self, opened: list[List]) -> str:
+    def _unclosed_message(self, opened: list[List]) -> str:
         count = len(opened) + self._skipped
         message = (
             "this parenthesis is never closed"
@@ -241,54 +241,54 @@ class _Reader:
 
     # Atoms
 
-    def _name(self, word: str, start: int) -> Data:
+    def _read_plain_name(self, word: str, start: int) -> Data:
         span = self._span(start)
         return Constant(span, CONSTANTS[word]) if word in CONSTANTS else Name(span, word, word)
 
-    def _word(self, word: str, start: int) -> Data:
+    def _read_word(self, word: str, start: int) -> Data:
         span = self._span(start)
         if _NUMBER_LIKE.match(word):
-            return Constant(span, self._number(word, start))
+            return Constant(span, self._read_number(word, start))
         try:
             if word[0] == ":":
                 return Keyword(span, read_keyword(word[1:]))
             return read_name(word, span)
         except (BadName, BadEscape) as error:
-            self._problem(start, str(error))
+            self._note_problem(start, str(error))
             return Constant(span, None)
 
-    def _number(self, word: str, start: int) -> Scalar:
+    def _read_number(self, word: str, start: int) -> Scalar:
         try:
             if _INTEGER.fullmatch(word):
                 return int(word)
         except ValueError:  # Python limits the digits of str to int conversion
-            self._problem(start, f"an integer of {len(word):,} digits is too long", "bad-value")
+            self._note_problem(start, f"an integer of {len(word):,} digits is too long", "bad-value")
             return 0
         if not _FLOAT.fullmatch(word):
             shown = word[:MAX_SHOWN_CHARACTERS]
-            self._problem(
+            self._note_problem(
                 start, f"`{shown}` is not a JSON number (1, -2, 0.5, 1e-3), and a name cannot begin like one"
             )
             return 0
         value = float(word)
         if value in {float("inf"), float("-inf")}:
-            self._problem(
+            self._note_problem(
                 start,
                 f"{word[:MAX_SHOWN_CHARACTERS]} is beyond the range of floating-point numbers",
                 "bad-value",
             )
         return value
 
-    def _unescaped(self, written: str, start: int) -> str:
+    def _unescape(self, written: str, start: int) -> str:
         try:
             return unescape(written)
         except BadEscape as error:
-            self._problem(start + error.offset, str(error))
+            self._note_problem(start + error.offset, str(error))
             return written
 
     # Comments and invalid characters
 
-    def _comment_end(self, start: int) -> int:
+    def _skip_comment(self, start: int) -> int:
         """Return the offset after a block comment; block comments nest."""
         depth = 0
         for edge in _COMMENT_EDGE.finditer(self._text, start):
@@ -296,22 +296,22 @@ class _Reader:
             if not depth:
                 return edge.end()
         self._reading.is_open = True
-        self._problem(start, "this block comment is never closed: |# is missing")
+        self._note_problem(start, "this block comment is never closed: |# is missing")
         raise _Stop
 
     def _note_unexpected(self, character: str, start: int) -> None:
         self._reading.is_open = character in {'"', "|"}
         if character == '"':
-            self._problem(start, "this string is never closed")
+            self._note_problem(start, "this string is never closed")
             raise _Stop
         if character == "|":
-            self._problem(start, "this name in bars is never closed")
+            self._note_problem(start, "this name in bars is never closed")
             raise _Stop
         shown = (
             f"`{character}`"
             if character.isprintable()
             else f"U+{ord(character):04X}, an invisible character,"
         )
-        self._problem(
+        self._note_problem(
             start, f"{shown} is not valid here" + (f": {hint}" if (hint := _HINTS.get(character)) else "")
         )
