@@ -29,7 +29,7 @@ from weft.language.xml.text import Problems
 def read_xml(source: Source, content: bytes) -> Program:
     """Parse a document; raise InvalidProgram with all of its problems.
 
-    Locations of nodes refer to the text of `content`, in whatever encoding.
+    Locations of nodes are lines and columns of the decoded text.
     """
     try:
         return _read(source, content)
@@ -75,7 +75,10 @@ def _read_program(root: Element, reading: Reading) -> Program:
 
 
 def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem]) -> PartialProgram | None:
-    """Return the children of a <program> that have no problems; None if the <program> itself has one."""
+    """Return the children of a <program> that have no problems.
+
+    Return None if the root is not a <program>, or if the <program> itself has a problem.
+    """
     if root.tag != "program" or root.is_damaged or len(root.children) != len(program.forms):
         return None
     starts = [(child.span.line, child.span.column) for child in root.children]
@@ -83,11 +86,11 @@ def _partial(root: Element, program: Program, problems: Sequence[LanguageProblem
     if -1 in wrong:  # in the <program> itself
         return None
     forms = tuple(form for index, form in enumerate(program.forms) if index not in wrong)
-    return PartialProgram(Program(forms), frozenset(_mentioned([root.children[index] for index in wrong])))
+    return PartialProgram(Program(forms), frozenset(_words_in([root.children[index] for index in wrong])))
 
 
-def _mentioned(elements: Sequence[Element]) -> Iterator[str]:
-    """Yield every word of the elements that may be a name they bind."""
+def _words_in(elements: Sequence[Element]) -> Iterator[str]:
+    """Yield each short attribute value and text of the elements: it may be a name that they bind."""
     pending = list(elements)
     while pending:
         one = pending.pop()

@@ -21,7 +21,7 @@ MAX_ELEMENT_DEPTH = 200
 stops at 256 in older versions."""
 
 MAX_ATTRIBUTES = 64
-"""Maximum number of attributes, far beyond the schema. libxml2 compares each with all others."""
+"""Maximum number of attributes, far more than the schema has. libxml2 takes quadratic time for them."""
 
 ROOTS: Final = ("program", "template", "task", "call", "cond", "director_evaluator_loop")
 """Possible root elements."""
@@ -33,7 +33,7 @@ _ATTRIBUTE = re.compile(rb"""([^\s=<>"'/]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
 class Element(Struct):
-    """An XML element; whatever the schema does not allow is removed before it is parsed further."""
+    """An XML element. `check_elements` removes parts that the schema does not allow."""
 
     tag: str
     attributes: dict[str, str]
@@ -42,9 +42,9 @@ class Element(Struct):
     """Whether `xml:space="preserve"` is set here or on an ancestor."""
     children: list["Element"]
     pieces: list[str]
-    """The character data, in the pieces given by the parser."""
+    """The character data directly in this element, in the pieces given by expat."""
     text_span: Span
-    """Location of the character data."""
+    """Location of the first piece; of the element, if it has no character data."""
     value_spans: dict[str, Span]
     """Locations of the values of `_LOCATED` attributes."""
     is_damaged: bool = False
@@ -52,11 +52,11 @@ class Element(Struct):
 
     @property
     def text(self) -> str:
-        """Return the character data directly in this element."""
+        """Return all pieces of character data."""
         return "".join(self.pieces)
 
     def child(self, tag: str) -> "Element | None":
-        """Return the first child with that tag."""
+        """Return the first child with this tag, or None."""
         for one in self.children:
             if one.tag == tag:
                 return one
@@ -75,7 +75,7 @@ def parse_elements(source: Source) -> Element:
 
 
 class _Builder:
-    """Builds the tree of elements from calls of expat."""
+    """Builds the tree of elements; expat calls its methods while it parses."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -141,7 +141,7 @@ class _Builder:
         return here
 
     def explain(self, reason: str) -> str:
-        """Add the innermost open element to the parser's message."""
+        """Return expat's message with the innermost open element added."""
         if not self.open:
             return "the document is empty" if reason == "no element found" else reason
         around = self.open[-1]
@@ -156,14 +156,14 @@ def _unknown_root(tag: str, attributes: dict[str, str]) -> str:
     )
 
 
-_MARKS: Final = (
+_BYTE_ORDER_MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_UNMARKED: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
+_UTF16_BEGINNINGS: Final = ((b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"))
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?\sencoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]{0,40})["']""")
-_KNOWN: Final = frozenset(
+_SUPPORTED_ENCODINGS: Final = frozenset(
     {
         *("ascii", "utf-8", "koi8-r", "koi8-u", "cp932", "shift_jis", "euc_jp", "euc_kr"),
         *("gb2312", "gbk", "gb18030", "big5"),
@@ -171,16 +171,17 @@ _KNOWN: Final = frozenset(
         *(f"cp{number}" for number in range(1250, 1259)),
     }
 )
-"""Python's names. Its other codecs are not encodings of files, or (utf-7) a way to hide markup."""
+"""Encodings that a document may declare, by Python's names. Other codecs are not encodings of files, or
+(utf-7) can hide markup."""
 
 
 def decode(name: str, content: bytes) -> Source:
-    """Decode a document by its byte order mark, its declaration, or as UTF-8."""
+    """Decode a document by its byte order mark, its declaration, or as UTF-8. Raise InvalidProgram."""
     nowhere = Source(name, "")
     if len(content) > MAX_PROGRAM_CHARACTERS:
         message = f"{len(content)} bytes are more than the {MAX_PROGRAM_CHARACTERS} allowed"
         raise invalid_program(Span(nowhere, 1, 0), "program-too-long", message)
-    encoding, start = _encoding(nowhere, content)
+    encoding, start = _detect_encoding(nowhere, content)
     try:
         return Source(name, content[start:].decode(encoding))
     except UnicodeDecodeError as error:
@@ -190,12 +191,12 @@ def decode(name: str, content: bytes) -> Source:
         ) from None
 
 
-def _encoding(source: Source, content: bytes) -> tuple[str, int]:
-    """Return Python's name of the encoding, and where the text starts."""
-    for mark, encoding in _MARKS:
+def _detect_encoding(source: Source, content: bytes) -> tuple[str, int]:
+    """Return Python's name of the encoding, and the byte offset at which the text starts."""
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             return encoding, len(mark)
-    for beginning, encoding in _UNMARKED:
+    for beginning, encoding in _UTF16_BEGINNINGS:
         if content.startswith(beginning):
             return encoding, 0
     declared = _DECLARED.match(content)
@@ -207,12 +208,12 @@ def _python_name(source: Source, declared: str) -> str:
         name = codecs.lookup(declared).name
     except LookupError:
         name = ""
-    if name in _KNOWN:
+    if name in _SUPPORTED_ENCODINGS:
         return name
-    raise _unreadable(source, declared, name)
+    raise _encoding_error(source, declared, name)
 
 
-def _unreadable(source: Source, declared: str, name: str) -> InvalidProgram:
+def _encoding_error(source: Source, declared: str, name: str) -> InvalidProgram:
     is_wide = name.startswith(("utf-16", "utf-32"))
     reason = "but the bytes are not" if is_wide else "which is not supported; save the file as UTF-8"
     return invalid_program(

@@ -28,7 +28,7 @@ from weft.limits import MAX_JSON_DEPTH
 
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _QUOTED = re.compile(r"""'[^'\\]*'|"[^"\\]*(\\.[^"\\]*)*\"""")
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_LITERAL_WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def read_inputs(element: Element, reading: Reading, *, is_verbatim: bool) -> tuple[Input, ...]:
@@ -74,8 +74,8 @@ def read_argument(element: Element, reading: Reading) -> Node:
     is_plain = not element.attributes.keys() & {"from", "type"} and not element.children
     if is_plain and IDENTIFIER.fullmatch(text) and text in reading.scope:
         return Variable(span=element.text_span, name=text)
-    if is_plain and (text in _WORDS or _NUMBER.fullmatch(text) or _QUOTED.fullmatch(text)):
-        return Literal(span=element.text_span, value=_scalar(text))
+    if is_plain and (text in _LITERAL_WORDS or _NUMBER.fullmatch(text) or _QUOTED.fullmatch(text)):
+        return Literal(span=element.text_span, value=_parse_scalar(text))
     value = read_value(element, reading)
     return Literal(span=element.span, value="") if value is None else value
 
@@ -94,13 +94,13 @@ def json_value(text: str) -> Any:
         deepest = max(deepest, opened)
     if deepest > MAX_JSON_DEPTH:
         raise ValueError(f"nested more than {MAX_JSON_DEPTH} deep")
-    value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
     if "\\u" in text:
         json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
     return value
 
 
-def _finite(word: str) -> float:
+def _parse_finite(word: str) -> float:
     number = float(word)
     if not math.isfinite(number):
         raise ValueError(f"{word} is not a JSON number")
@@ -121,7 +121,7 @@ def _read_json(element: Element, text: str, reading: Reading) -> Node:
 
 
 def _read_text(element: Element, reading: Reading, *, is_verbatim: bool) -> Node | None:
-    """Parse a text; a single placeholder gives its value, of any type."""
+    """Parse a text; None if it is empty. A text that is a single placeholder becomes that node."""
     if not element.text.strip(BLANK) and not element.is_preserved and "type" not in element.attributes:
         return None
     text = reading.text(element, is_verbatim=is_verbatim)
@@ -133,7 +133,7 @@ def _read_text(element: Element, reading: Reading, *, is_verbatim: bool) -> Node
     return text
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     if text.startswith("'"):
         return text[1:-1]
     try:
@@ -143,7 +143,7 @@ def _scalar(text: str) -> Any:
 
 
 def read_shape(element: Element, text: str, what: str, reading: Reading) -> str | None:
-    """Return the name of a schema, and report an unknown one."""
+    """Return the name of a schema; report an unknown name and return None."""
     name = text.strip(BLANK)
     if name in NAMED_SCHEMAS:
         return name
@@ -153,7 +153,10 @@ def read_shape(element: Element, text: str, what: str, reading: Reading) -> str 
 
 
 def read_schema(element: Element, text: str, reading: Reading) -> str | None:
-    """Return the name of a schema, the path of a JSON Schema file, or a JSON Schema in canonical form."""
+    """Return a schema name, the path of a JSON Schema file, or a JSON Schema without spaces.
+
+    Report anything else and return None.
+    """
     written = text.strip(BLANK)
     if written.startswith("{"):
         return _read_json_schema(element, written, reading)
@@ -170,7 +173,10 @@ def read_schema(element: Element, text: str, reading: Reading) -> str | None:
 
 
 def read_default(element: Element, text: str, shape: str | None, reading: Reading) -> Any | UnsetType:
-    """Parse the default of a parameter: text, or JSON if its type is not a string."""
+    """Parse the default of a parameter: a text if its type is missing or string, else JSON.
+
+    Report a default that does not match the type and return UNSET.
+    """
     if shape is None or shape == "string":
         return text
     try:
@@ -186,7 +192,7 @@ def read_default(element: Element, text: str, shape: str | None, reading: Readin
 def _read_json_schema(element: Element, written: str, reading: Reading) -> str | None:
     try:
         schema = json_value(written)
-        jsonschema_rs.validator_for(schema, offline=True)  # without offline it fetches what $schema names
+        jsonschema_rs.validator_for(schema, offline=True)  # otherwise it fetches the URL in `$schema`
     except jsonschema_rs.ValidationError as error:
         reading.found.add(element.span, "bad-value", f"not a JSON Schema: {shown(error.message)}")
         return None
@@ -201,10 +207,10 @@ _SHELL_WORD = re.compile(r"[|&;]+|[0-9]?(>>?|<)&?\S*")
 
 
 def read_command(element: Element, reading: Reading) -> dict[str, Any]:
-    """Return the field `argv` or `shell` of a Script."""
+    """Return the field `argv` or `shell` of a Script as a dict; empty if there is no command."""
     text = element.text.strip(BLANK)
     if reading.boolean(element, "shell"):
-        return {"shell": _shell(element, text, reading)}
+        return {"shell": _read_shell(element, text, reading)}
     if element.children and text:
         message = "<command> has either text or <arg>s; put every argument in an <arg>"
         reading.found.add(element.span, "bad-value", message)
@@ -217,7 +223,7 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
         return {}
     return {
         "argv": tuple(
-            reading.placeholders(part, element.text_span) for part in _words(element, text, reading)
+            reading.placeholders(part, element.text_span) for part in _split_words(element, text, reading)
         )
     }
 
@@ -232,7 +238,7 @@ def refuse_placeholders(element: Element, text: Text, reading: Reading) -> None:
         reading.found.add(element.span, "bad-value", message)
 
 
-def _shell(element: Element, text: str, reading: Reading) -> Text | None:
+def _read_shell(element: Element, text: str, reading: Reading) -> Text | None:
     if element.children or not text:
         message = '<command shell="true"> has the text the shell runs, and no <arg>s'
         reading.found.add(element.span, "bad-value", message)
@@ -242,8 +248,8 @@ def _shell(element: Element, text: str, reading: Reading) -> Text | None:
     return command
 
 
-def _words(element: Element, text: str, reading: Reading) -> list[str]:
-    """Split a line into words as a shell would, keeping placeholders whole."""
+def _split_words(element: Element, text: str, reading: Reading) -> list[str]:
+    """Split a command line into words as a shell would, with placeholders kept whole. Report shell syntax."""
     held: list[str] = []
 
     def hold(found: re.Match[str]) -> str:

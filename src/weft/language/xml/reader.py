@@ -30,7 +30,7 @@ class Reading(Struct, frozen=True):
 
     found: Problems
     scope: frozenset[str]
-    """Names bound here: a bare word as an argument is then a variable."""
+    """Names bound here. An argument that is one of these words is a variable; other words are texts."""
     read: Callable[[Element, "Reading"], Node]
     """Parses any element of NODES."""
 
@@ -47,12 +47,12 @@ class Reading(Struct, frozen=True):
         return msgspec.structs.replace(self, scope=frozenset(names))
 
     def text(self, element: Element, *, is_verbatim: bool = False) -> Text:
-        """Parse the text of an element with its placeholders."""
+        """Parse the text of an element with its placeholders; `is_verbatim` keeps all white space."""
         written, span = element.text, element.text_span
         wanted = plain_text(element, is_verbatim=is_verbatim)
         if "{{" not in written or written.startswith(wanted):
             return self.placeholders(wanted, span)
-        # Dedenting changes columns, so the placeholders are taken from the original text.
+        # Dedenting changes columns: take the nodes of placeholders, with their locations, from the original.
         nodes = [part for part in self.placeholders(written, span).parts if isinstance(part, Node)]
         if not nodes:
             return Text(span=span, raw="", parts=("",))
@@ -66,7 +66,7 @@ class Reading(Struct, frozen=True):
         return self.found.attempt(lambda: parse_text(raw, span), Text(span=span, raw="", parts=("",)))
 
     def condition(self, text: str, span: Span) -> Condition:
-        """Return the condition, and report it if it cannot be parsed."""
+        """Return a condition node; report the condition if it cannot be parsed."""
         self.found.attempt(lambda: parse_condition(text, span), None)
         return Condition(span=span, text=text.strip(BLANK))
 
@@ -86,7 +86,7 @@ class Reading(Struct, frozen=True):
             self.found.add(element.span, "missing-field", message)
 
     def setting(self, element: Element, name: str) -> str | None:
-        """Return a setting that may be an attribute or a child element; report it if it is both."""
+        """Return a setting that may be an attribute or a child element, or None; report it if it is both."""
         child = element.child(name)
         attribute = element.attributes.get(name)
         if child is None:
@@ -97,12 +97,12 @@ class Reading(Struct, frozen=True):
         return child.text.strip(BLANK)
 
     def boolean(self, element: Element, name: str) -> bool | None:
-        """Return a setting that the schema has already checked to be true or false."""
+        """Return a setting that the schema has already checked to be true or false; None: not given."""
         text = self.setting(element, name)
         return None if not text else text == "true"
 
     def count(self, element: Element, name: str) -> int | None:
-        """Return a setting that is a whole number from 1."""
+        """Return a setting that is a whole number from 1; None: not given, or invalid and reported."""
         text = self.setting(element, name)
         if text is None or (_COUNT.fullmatch(text) and 0 < int(text) <= MAX_COUNT):
             return None if text is None else int(text)
@@ -112,7 +112,7 @@ class Reading(Struct, frozen=True):
         return None
 
     def seconds(self, element: Element, name: str) -> float | None:
-        """Return a setting that is a positive number of seconds."""
+        """Return a setting that is a positive number of seconds; None: not given, or invalid and reported."""
         text = self.setting(element, name)
         if text is None or (_SECONDS.fullmatch(text) and 0 < float(text) < math.inf):
             return None if text is None else float(text)

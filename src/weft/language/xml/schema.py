@@ -1,7 +1,7 @@
 """Check a document against `weft.xsd`, and suggest the nearest name for each mistake.
 
-All names come from the schema file. Elements and attributes with problems are removed, so that the parser
-sees only known ones.
+All names come from the schema file. Elements and attributes with problems are removed, so that the functions
+that build nodes only see known ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from weft.language.xml.elements import Element
 from weft.language.xml.text import BLANK, Problems, shown
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
-_REFERABLE = ("group", "attributeGroup")
+_GROUP_KINDS = ("group", "attributeGroup")
 
 
 class AttributeRule(Struct, frozen=True):
@@ -49,6 +49,7 @@ class Vocabulary(Struct, frozen=True):
 
 
 _Named = dict[tuple[str, str], etree._Element]  # noqa: SLF001  lxml has no public name for it
+"""Top-level declarations of the schema file, by kind and name."""
 
 
 @cache
@@ -86,7 +87,7 @@ def _parts(declared: etree._Element, named: _Named) -> Iterator[etree._Element]:
     """Yield the declarations inside a declaration, including those of referenced groups."""
     for part in declared.iterdescendants(*(f"{_XS}{name}" for name in ("element", "attribute", "extension"))):
         yield part
-    for part in declared.iterdescendants(*(f"{_XS}{name}" for name in _REFERABLE)):
+    for part in declared.iterdescendants(*(f"{_XS}{name}" for name in _GROUP_KINDS)):
         yield from _parts(named[_local(part), part.get("ref", "")], named)
 
 
@@ -105,12 +106,12 @@ REPEATABLE: Final = frozenset(
 )
 """Elements that may occur more than once in their parent; XSD 1.0 cannot express it where order is free."""
 
-_FOREIGN: Final = ("xml:", "xmlns:", "xsi:noNamespaceSchemaLocation", "xsi:schemaLocation")
-"""Harmless attributes outside of the schema: namespace declarations, and hints for editors."""
+_IGNORED_ATTRIBUTES: Final = ("xml:", "xmlns:", "xsi:noNamespaceSchemaLocation", "xsi:schemaLocation")
+"""Beginnings of attributes that are ignored: namespace declarations, and hints for editors."""
 
 
 def check_elements(root: Element, found: Problems) -> None:
-    """Report whatever the schema does not allow, and remove it from the tree."""
+    """Report elements, attributes and values that the schema does not allow, and remove them."""
     words = vocabulary()
     waiting = [(root, words.roots[root.tag])]
     while waiting:
@@ -126,7 +127,7 @@ def _check_attributes(element: Element, rule: ElementRule, found: Problems) -> N
     for name in list(element.attributes):
         known = rule.attributes.get(name)
         if known is None:
-            if not name.startswith(_FOREIGN):
+            if not name.startswith(_IGNORED_ATTRIBUTES):
                 found.add(element.span, "unknown-attribute", _unknown_attribute(name, element, rule))
                 element.is_damaged = True
             del element.attributes[name]
@@ -168,7 +169,7 @@ def _check_text(element: Element, rule: ElementRule, found: Problems) -> None:
 
 
 def _check_value(element: Element, values: tuple[str, ...], text: str, what: str, found: Problems) -> bool:
-    """Return whether the text is one of the values, or may be anything; report it otherwise."""
+    """Return whether the text is one of the allowed values; without values, any text is. Report it if not."""
     if not values or text.strip(BLANK) in values:
         return True
     words = " or ".join(f'"{value}"' for value in values)

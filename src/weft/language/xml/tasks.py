@@ -46,7 +46,7 @@ KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
     "script_execution": "director_evaluator_loop",
     "termination_condition": "director_evaluator_loop",
 }
-"""Fields that only one type of task has."""
+"""Fields that only one type of task has, with that type."""
 
 STEP_NAMES: Final = frozenset({"steps", "last_output"})
 REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
@@ -55,18 +55,18 @@ REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_i
 def read_task(element: Element, reading: Reading) -> Node:
     """Parse a task, in whatever element: `task`, `director`, `inner_task` ..."""
     if "ref" in element.attributes:
-        return _reference(element, reading)
+        return _read_reference(element, reading)
     is_loop = element.tag == "director_evaluator_loop"
     kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic")
     _check_fields(element, kind, reading)
-    common = _common_fields(element, reading)
+    common = _read_common_fields(element, reading)
     return _READERS[kind](element, _inside(kind, common, reading), common)
 
 
-def _reference(element: Element, reading: Reading) -> Node:
+def _read_reference(element: Element, reading: Reading) -> Node:
     _check_fields(element, None, reading)
     name = reading.name(element, element.attributes["ref"], "ref", CALLED)
-    return Reference(**_common_fields(element, reading), ref=name)
+    return Reference(**_read_common_fields(element, reading), ref=name)
 
 
 def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) -> None:
@@ -93,7 +93,7 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
     return reading.within(names) if inherits == "full" else reading.only_within(names)
 
 
-def _common_fields(element: Element, reading: Reading) -> dict[str, Any]:
+def _read_common_fields(element: Element, reading: Reading) -> dict[str, Any]:
     is_verbatim = reading.boolean(element, "manual_xml") is True
     texts = {name: element.child(name) for name in ("description", "instructions", "system")}
     names = {name: child_text(element, name) for name in ("output_slot", "input_source")}
@@ -123,18 +123,18 @@ def _common_fields(element: Element, reading: Reading) -> dict[str, Any]:
     }
 
 
-def _atomic(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_atomic(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     if "description" not in common and "instructions" not in common:
         inside.missing(element, "an atomic task needs a <description> or <instructions>: it is the prompt")
     return Atomic(**common)
 
 
-def _script(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_script(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     command = element.child("command")
     return Script(**common, **(read_command(command, inside) if command is not None else {}))
 
 
-def _sequential(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_sequential(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     holder = element.child("steps")
     if holder is None or not holder.children:
         inside.missing(holder or element, "a task of type sequential needs <steps> with at least one step")
@@ -147,17 +147,17 @@ def _sequential(element: Element, inside: Reading, common: dict[str, Any]) -> Ta
     return Sequential(**common, steps=tuple(steps), is_parallel=is_parallel)
 
 
-def _reduce(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_reduce(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     initial = element.child("initial_value")
     return Reduce(
         **common,
         initial_value=read_value(initial, inside) if initial is not None else None,
-        inner_task=_role(element, "inner_task", inside.within({"input"})),
-        reduction_task=_role(element, "reduction_task", inside.within(REDUCTION_NAMES)),
+        inner_task=_read_part(element, "inner_task", inside.within({"input"})),
+        reduction_task=_read_part(element, "reduction_task", inside.within(REDUCTION_NAMES)),
     )
 
 
-def _loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_director_loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     within = inside.within(frozenset(LOOP_NAMES))
     has_evaluator = element.child("evaluator") is not None
     if not has_evaluator and not common["criteria"]:
@@ -165,15 +165,15 @@ def _loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode
     return DirectorEvaluatorLoop(
         **common,
         max_iterations=inside.count(element, "max_iterations"),
-        director=_role(element, "director", within),
-        evaluator=_role(element, "evaluator", within) if has_evaluator else None,
-        script=_script_execution(element, within),
-        termination_condition=_termination_condition(element, within),
+        director=_read_part(element, "director", within),
+        evaluator=_read_part(element, "evaluator", within) if has_evaluator else None,
+        script=_read_script_execution(element, within),
+        termination_condition=_read_termination_condition(element, within),
     )
 
 
-def _role(element: Element, tag: str, reading: Reading) -> Node:
-    """Parse a role that is a task itself, or that contains one node."""
+def _read_part(element: Element, tag: str, reading: Reading) -> Node:
+    """Parse a part such as `director` or `inner_task`, which is a task itself or contains one node."""
     role = element.child(tag)
     if role is None:
         reading.missing(element, f"a task of type {KIND_OF_FIELD[tag]} needs a <{tag}>")
@@ -187,7 +187,7 @@ def _role(element: Element, tag: str, reading: Reading) -> Node:
     return reading.node(nodes[0])
 
 
-def _script_execution(element: Element, reading: Reading) -> Script | None:
+def _read_script_execution(element: Element, reading: Reading) -> Script | None:
     holder = element.child("script_execution")
     if holder is None:
         return None
@@ -202,7 +202,7 @@ def _script_execution(element: Element, reading: Reading) -> Script | None:
     )
 
 
-def _termination_condition(element: Element, reading: Reading) -> Condition | None:
+def _read_termination_condition(element: Element, reading: Reading) -> Condition | None:
     holder = element.child("termination_condition")
     condition = holder.child("condition") if holder is not None else None
     if holder is not None and condition is None:
@@ -218,9 +218,9 @@ def output_slots(node: Node) -> set[str]:
 
 
 _READERS: Final[Mapping[str, Callable[[Element, Reading, dict[str, Any]], TaskNode]]] = {
-    "atomic": _atomic,
-    "script": _script,
-    "sequential": _sequential,
-    "reduce": _reduce,
-    "director_evaluator_loop": _loop,
+    "atomic": _read_atomic,
+    "script": _read_script,
+    "sequential": _read_sequential,
+    "reduce": _read_reduce,
+    "director_evaluator_loop": _read_director_loop,
 }

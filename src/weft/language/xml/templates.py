@@ -17,7 +17,7 @@ def read_template(element: Element, reading: Reading) -> Template:
     name = reading.setting(element, "name")
     if name is None:
         reading.missing(element, '<template> needs a name: name="..."')
-    parameters = _parameters(element, reading)
+    parameters = _read_parameters(element, reading)
     returns = reading.setting(element, "returns")
     return Template(
         span=element.span,
@@ -55,7 +55,7 @@ def read_call(element: Element, reading: Reading) -> FunctionCall:
 
 
 def read_only_node(element: Element, reading: Reading) -> Node:
-    """Parse the only node inside an element; report further ones, or its absence."""
+    """Parse the only node inside an element; report further nodes, or that there is no node."""
     nodes = [child for child in element.children if child.tag in NODES]
     for extra in nodes[1:]:
         message = f"<{element.tag}> has one task; put several in a task of type sequential"
@@ -67,7 +67,7 @@ def read_only_node(element: Element, reading: Reading) -> Node:
 
 
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
-    """Return the name of a template or parameter; a template must not have the name of a built-in."""
+    """Return the name of a template or parameter; report a special form, or a built-in as a template."""
     name = reading.name(element, text, what, pattern)
     if name in SPECIAL_FORMS or (what == "template" and is_reserved(name)):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
@@ -75,13 +75,13 @@ def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str]
     return name
 
 
-def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
+def _read_parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
     """Return the parameters of the `params` attribute, then those of `param` elements."""
     parameters: dict[str, Parameter] = {}
     written = reading.setting(element, "params")
     found = [(element, Parameter(name.strip(BLANK))) for name in written.split(",")] if written else []
     found += [
-        (child, _parameter(child, reading))
+        (child, _read_parameter(child, reading))
         for child in element.children
         if child.tag == "param" and "name" in child.attributes
     ]
@@ -93,7 +93,7 @@ def _parameters(element: Element, reading: Reading) -> tuple[Parameter, ...]:
     return tuple(parameters.values())
 
 
-def _parameter(element: Element, reading: Reading) -> Parameter:
+def _read_parameter(element: Element, reading: Reading) -> Parameter:
     name, type_name = element.attributes["name"].strip(BLANK), element.attributes.get("type")
     shape = read_shape(element, type_name, "type", reading) if type_name is not None else None
     default = element.attributes.get("default")

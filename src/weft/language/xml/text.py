@@ -10,7 +10,7 @@ from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
 from weft.language.source import Span
 
 MAX_SHOWN = 60
-"""Maximum length of a word in messages and in comparisons with known words, which are quadratic."""
+"""Maximum length of a word in messages, and in comparisons with known words, which take quadratic time."""
 
 BLANK = " \t\r\n"
 """White space as XML defines it; Python's `strip` removes more."""
@@ -18,9 +18,9 @@ BLANK = " \t\r\n"
 IDENTIFIER = re.compile(r"[^\W\d]\w*")
 NAME = re.compile(r"[^\W\d]\w*(?:-\w+)*")
 TEMPLATE_NAME = re.compile(r"[^\W\d]\w*(?:[-:]\w+)*")
-"""May have a namespace: `user:generate-plan`."""
+"""The name of a template, which may have a namespace: `user:generate-plan`."""
 CALLED = re.compile(rf"{CEL_NAME.pattern}|[-+*/=<>]|[!<>]=")
-"""Names of templates, of tools (`system:read_files`), of built-ins (`string-append`, `has-key?`, `+`)."""
+"""The name of a template, a tool (`system:read_files`) or a built-in (`string-append`, `has-key?`, `+`)."""
 
 LETTERS = {
     IDENTIFIER: "letters, digits and _",
@@ -67,7 +67,7 @@ class Problems:
         self.note(LanguageProblem(span, code, message))
 
     def note(self, problem: LanguageProblem) -> None:
-        """Add an existing problem."""
+        """Add a problem; raise InvalidProgram as `add` does."""
         self.problems.append(problem)
         if len(self.problems) >= MAX_FOUND:
             self.end()
