@@ -37,9 +37,9 @@ class TaskFunction:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             message = f"the function of task '{self.name}' only builds a node: use def, not async def"
             raise invalid_program(self._span, "wrong-type", message)
-        self._signature = _signature(function, self._span)
+        self._signature = _read_signature(function, self._span)
         self._options = options
-        self.parameters = tuple(self._parameter(one) for one in self._signature.parameters.values())
+        self.parameters = tuple(self._build_parameter(one) for one in self._signature.parameters.values())
         annotation = self._signature.return_annotation
         given = (
             returns if returns is not None else None if annotation is inspect.Signature.empty else annotation
@@ -56,7 +56,7 @@ class TaskFunction:
         return f"<task {self.name}>"
 
     def as_node(self) -> Variable:
-        """Return the name as a variable, where the function itself is a value: `map_(review, files)`."""
+        """Return a variable with the template's name, for use as a value: `map_(review, files)`."""
         return Variable(span=here(), name=self.name)
 
     @cached_property
@@ -66,7 +66,7 @@ class TaskFunction:
             span=self._span,
             name=self.name,
             parameters=self.parameters,
-            body=self._body(),
+            body=self._build_body(),
             returns=self.returns,
         )
 
@@ -75,8 +75,8 @@ class TaskFunction:
         """Return the definition for a task library: `library.register_task(review.definition)`."""
         return definition_of(self.template)
 
-    def _body(self) -> Node:
-        built = self._built()
+    def _build_body(self) -> Node:
+        built = self._call_function()
         if isinstance(built, Node):
             if self._options:
                 unused = ", ".join(self._options)
@@ -88,9 +88,9 @@ class TaskFunction:
                 f"the function of task '{self.name}' must return a node or None, not {type(built).__name__}"
             )
             raise invalid_program(self._span, "wrong-type", message)
-        return self._prompted()
+        return self._build_prompt_task()
 
-    def _built(self) -> Any:
+    def _call_function(self) -> Any:
         """Call the function with a variable for each parameter."""
         try:
             return self.__wrapped__(
@@ -99,8 +99,8 @@ class TaskFunction:
         except NotImplementedError:  # means "no body"; type checkers accept it with any return type
             return None
 
-    def _prompted(self) -> Atomic:
-        """Return an atomic task: the docstring is the prompt, the return type the output format."""
+    def _build_prompt_task(self) -> Atomic:
+        """Build an atomic task: the docstring is the prompt, the return type gives the output format."""
         options = dict(self._options)
         prompt = inspect.cleandoc(self.__doc__ or "")
         if prompt:
@@ -110,7 +110,7 @@ class TaskFunction:
             options.setdefault("schema", self.returns)
         return Atomic(span=self._span, **with_prompt(task_fields(options, self._span), self._span))
 
-    def _parameter(self, given: inspect.Parameter) -> Parameter:
+    def _build_parameter(self, given: inspect.Parameter) -> Parameter:
         if given.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
             message = f"a parameter of a task must be passed by name, and '{given}' cannot be"
             raise invalid_program(self._span, "bad-value", message)
@@ -145,7 +145,7 @@ def task(
     return lambda decorated: TaskFunction(decorated, name, returns, dict(options))
 
 
-def _signature(function: Callable[..., Any], span: Span) -> inspect.Signature:
+def _read_signature(function: Callable[..., Any], span: Span) -> inspect.Signature:
     try:
         return inspect.signature(function, eval_str=True)
     except (NameError, TypeError, ValueError, SyntaxError) as error:

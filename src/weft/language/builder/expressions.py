@@ -1,6 +1,7 @@
 """Builders of expressions, named after the S-expression forms.
 
-Names reserved by Python end in `_`: `if_`, `map_`, `list_`. Arguments are nodes or JSON values.
+Names reserved by Python end in `_`: `if_`, `map_`, `list_`. Arguments are nodes or JSON values; the default
+`...` means that an argument is omitted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ def text(raw: str) -> Text:
 
 
 def quote(datum: Any) -> Quote:
-    """Build a quoted datum; lists may be nested, and `symbol` creates names in it."""
+    """Build a quoted datum: a constant, a `symbol`, or a list of data."""
     return Quote(span=here(), datum=_datum(datum))
 
 
@@ -206,7 +207,7 @@ def for_each(function: Any, *lists: Any) -> FunctionCall:
 
 
 def try_(body: Any, name: str, *handler: Any) -> Try:
-    """Build `(try e (catch name e...))`."""
+    """Build `(try e (catch name e...))`; the handler sees the failed TaskResult as `name`."""
     return Try(span=here(), body=as_node(body), name=name, handler=as_body(handler))
 
 
@@ -230,7 +231,7 @@ def iterative_loop(
 
 
 def parallel(*items: Any) -> Parallel:
-    """Build `(parallel e ...)`: evaluates concurrently; the value is the list of values."""
+    """Build `(parallel e ...)`: evaluate the expressions concurrently and return the list of their values."""
     return Parallel(span=here(), items=as_nodes(items))
 
 
@@ -245,7 +246,7 @@ def with_budget(*body: Any, **limits: Any) -> WithBudget:
     for name in limits:
         if name not in BUDGETS:
             raise invalid_program(span, "unknown-keyword", f"unknown budget '{name}'{nearest(name, BUDGETS)}")
-    if len(body) > 1 and isinstance(body[0], dict):  # as an expression it would have no effect
+    if len(body) > 1 and isinstance(body[0], dict):  # a dict of budgets, which would have no effect as a body
         raise invalid_program(
             span, "wrong-type", "pass budgets as keyword arguments: with_budget(body, steps=100)"
         )

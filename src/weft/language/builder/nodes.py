@@ -34,9 +34,9 @@ def _source(name: str) -> Source:
 
 
 def here() -> Span:
-    """Return the location of the first caller outside this package, without a column."""
+    """Return the file and line of the innermost caller outside this package; the column is unknown (0)."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.stack reads files and takes milliseconds
-    while frame is not None and _is_ours(frame):
+    while frame is not None and _is_in_package(frame):
         frame = frame.f_back
     if frame is None:
         return Span(_source("<built>"), 1, 0)
@@ -44,14 +44,14 @@ def here() -> Span:
 
 
 def inside(span: Span, what: str, text: str) -> Span:
-    """Return the location of the first character of a text written at `span`.
+    """Return the location of the first character of a text that Python code at `span` contains.
 
-    The text is a source of its own, so that problems in it are shown with their line and a caret.
+    The text becomes a source of its own, so that problems in it are shown with their line and a caret.
     """
     return Span(Source(f"{span}:{what}", text), 1, 1)
 
 
-def _is_ours(frame: FrameType) -> bool:
+def _is_in_package(frame: FrameType) -> bool:
     name = str(frame.f_globals.get("__name__", ""))
     return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
 
@@ -62,7 +62,7 @@ MAX_VALUE_DEPTH = 400
 
 @runtime_checkable
 class HasNode(Protocol):
-    """An object that can be used as a node, such as a task function, which stands for its name."""
+    """An object that can be converted to a node: a task function becomes a variable with its name."""
 
     def as_node(self) -> Node: ...
 
@@ -104,14 +104,14 @@ def as_keywords(values: dict[str, Any]) -> tuple[tuple[str, Node], ...]:
 
 
 def as_body(values: Sequence[Any]) -> Node:
-    """Return expressions as one node; raise InvalidProgram if there are none."""
+    """Combine expressions into one node; raise InvalidProgram if there are no expressions."""
     if not values:
         raise invalid_program(here(), "missing-field", "the body is empty: at least one expression is needed")
     return begin(as_nodes(values), here())
 
 
 def as_text(value: str | Text, span: Span, what: str) -> Text:
-    """Parse the placeholders of a text."""
+    """Parse the placeholders of a text; `what` is the name of the text in messages."""
     if isinstance(value, Text):
         return value
     if not isinstance(value, str):

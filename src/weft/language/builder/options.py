@@ -1,4 +1,4 @@
-"""Options of tasks as keyword arguments; JSON Schemas from Python types."""
+"""Options of tasks as keyword arguments, and shapes from Python types."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ from weft.language.task_fields import (
     OutputFormat,
 )
 
-_NAMES: dict[Any, str] = {
+_SHAPES_BY_TYPE: dict[Any, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -40,19 +40,19 @@ _NAMES: dict[Any, str] = {
 
 
 def shape_of_type(annotation: Any, span: Span) -> str | None:
-    """Return the schema of a Python type; None if it says nothing (`Any`, `None`)."""
+    """Return the shape of a Python type: a schema name or a JSON Schema; None for `Any` and `None`."""
     if annotation is None or annotation is Any or annotation is type(None):
         return None
     try:
-        if annotation in _NAMES:
-            return _NAMES[annotation]
+        if annotation in _SHAPES_BY_TYPE:
+            return _SHAPES_BY_TYPE[annotation]
         return normal_schema(msgspec.json.schema(annotation))
     except TypeError as error:
         raise invalid_program(span, "bad-value", f"{annotation!r} has no JSON Schema: {error}") from None
 
 
 def shape_text(shape: Any, span: Span) -> str | None:
-    """Return a schema in stored form: a name or path as it is, a JSON Schema or a type as JSON text."""
+    """Return a shape in stored form: a name or path unchanged, a JSON Schema as text, a type as its shape."""
     if isinstance(shape, dict):
         return normal_schema(shape)
     if not isinstance(shape, str):
@@ -81,7 +81,7 @@ class TaskOptions(TypedDict, total=False):
     provider: str
     criteria: str
     inputs: Mapping[str, Any]
-    """Inputs by name; `...` for one that the caller passes."""
+    """Values by name; `...` stands for an input that the caller passes."""
     output: Literal["json", "text"]
     schema: Any
     """A name, a path, a JSON Schema as a dict or text, or a Python type."""
@@ -93,11 +93,12 @@ class TaskOptions(TypedDict, total=False):
     assembly: Mapping[str, str]
     """`primary`, `secondary`, `excluded`."""
     files: Sequence[str | Mapping[str, str | bool]] | Mapping[str, str]
-    """Paths; or one of `command`, `description`, `context_description`."""
+    """A list of paths, or a dict with `command`, `description` or `context_description`."""
     history: Mapping[str, Any]
     """`use`, `turns`, `record`."""
     tools: Sequence[str]
     timeout: float
+    """In seconds."""
     max_depth: int
     """Maximum nesting of subtasks spawned by the model."""
     reuse: bool
@@ -154,7 +155,8 @@ def _one_of(known: Sequence[str], aliases: Mapping[str, str] | None = None) -> R
     return read
 
 
-def _above_zero(*kinds: type, least: float | None = None) -> Reader:
+def _number_reader(*kinds: type, least: float | None = None) -> Reader:
+    """Return a reader of numbers that are at least `least`; above 0, if that is not given."""
     read_number = _of_type(*kinds)
 
     def read(value: Any, span: Span, name: str) -> Any:
@@ -167,7 +169,7 @@ def _above_zero(*kinds: type, least: float | None = None) -> Reader:
     return read
 
 
-def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
+def _settings_reader(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[str, Any]]:
     def read(value: Any, span: Span, name: str) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise invalid_program(span, "wrong-type", f"{name} must be a dict with {', '.join(readers)}")
@@ -182,7 +184,7 @@ def _settings(readers: Mapping[str, Reader]) -> Callable[[Any, Span, str], dict[
 
 
 _STRING, _BOOLEAN = _of_type(str), _of_type(bool)
-_CONTEXT = _settings(
+_CONTEXT = _settings_reader(
     {
         "inherit": _one_of(get_args(InheritContext)),
         "accumulate": _BOOLEAN,
@@ -190,15 +192,15 @@ _CONTEXT = _settings(
         "fresh": _one_of(get_args(FreshContext)),
     }
 )
-_HISTORY = _settings({"use": _BOOLEAN, "turns": _above_zero(int, least=1), "record": _BOOLEAN})
-_ASSEMBLY = _settings(dict.fromkeys(("primary", "secondary", "excluded"), _STRING))
+_HISTORY = _settings_reader({"use": _BOOLEAN, "turns": _number_reader(int, least=1), "record": _BOOLEAN})
+_ASSEMBLY = _settings_reader(dict.fromkeys(("primary", "secondary", "excluded"), _STRING))
 
 
 def _text(value: Any, span: Span, name: str) -> Text:
     return as_text(value, span, name)
 
 
-_FILES = _settings(dict.fromkeys(("command", "description", "context_description"), _text))
+_FILES = _settings_reader(dict.fromkeys(("command", "description", "context_description"), _text))
 
 
 def _context(value: Any, span: Span, name: str) -> ContextOverrides:
@@ -273,7 +275,7 @@ def _tools(value: Any, span: Span, name: str) -> tuple[str, ...]:
 
 
 def _seconds(value: Any, span: Span, name: str) -> float:
-    seconds = _above_zero(int, float)(value, span, name)
+    seconds = _number_reader(int, float)(value, span, name)
     if seconds > sys.float_info.max:
         raise invalid_program(span, "bad-value", f"{name} must be a finite number of seconds")
     return float(seconds)
@@ -303,9 +305,9 @@ _READERS: Mapping[str, tuple[str, Reader]] = {
     "history": ("history", _history),
     "tools": ("tools", _tools),
     "timeout": ("timeout_seconds", _seconds),
-    "max_depth": ("max_depth", _above_zero(int, least=1)),
+    "max_depth": ("max_depth", _number_reader(int, least=1)),
     "reuse": ("reuse", _BOOLEAN),
     "manual_xml": ("manual_xml", _BOOLEAN),
     "disable_reparsing": ("disable_reparsing", _BOOLEAN),
 }
-"""The option, the field of the node (output and schema share one), and the function that converts it."""
+"""By option: the field of the node (`output` and `schema` share one), and the function that converts it."""

@@ -1,4 +1,4 @@
-"""Builders of tasks, templates and programs."""
+"""Builders of tasks, templates and programs. The default `...` means that an argument is omitted."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, Unpack, runtime_checkable
@@ -29,7 +29,7 @@ from weft.language.task_fields import Parameter
 
 
 def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOptions]) -> Atomic:
-    """Build `(task :instructions "..." ...)`: one request to a model."""
+    """Build `(task :instructions "..." ...)`: a task for a model."""
     span = here()
     if instructions is not None:
         options["instructions"] = instructions
@@ -94,7 +94,7 @@ def director_evaluator_loop(
 ) -> DirectorEvaluatorLoop:
     """Build `(director-evaluator-loop :director e :evaluator e ...)`.
 
-    Without an evaluator, `criteria` finds one.
+    Without an evaluator, one is chosen by the option `criteria`.
     """
     span = here()
     if evaluator is ... and "criteria" not in options:
@@ -117,7 +117,7 @@ def director_evaluator_loop(
 
 
 def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
-    """Build `(task-cond ("condition" e...) ...)`: the first case with a condition true of `output`.
+    """Build `(task-cond ("condition" e...) ...)`: run the first case whose condition is true of `output`.
 
     With `criteria` an evaluator judges the output first; conditions see its `evaluation`.
     """
@@ -132,7 +132,7 @@ def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
 
 
 def parameter(name: str, type: Any = None, default: Any = ...) -> Parameter:  # noqa: A002 - the word of the language
-    """Build a parameter of a template; its type is a schema name or a Python type, its default JSON."""
+    """Build a parameter of a template; its type is a shape or a Python type, its default a JSON value."""
     span = here()
     shape = shape_text(type, span) if isinstance(type, str | dict) else shape_of_type(type, span)
     return Parameter(name, shape, UNSET if default is ... else json_default(name, default, span))
@@ -162,7 +162,7 @@ def deftask(
     returns: Any = None,
     **options: Unpack[TaskOptions],
 ) -> Template:
-    """Build `(deftask name (parameter...) :instructions "..." ...)`: a template of one request to a model."""
+    """Build `(deftask name (parameter...) :instructions "..." ...)`: a template for a model task."""
     return template(name, parameters, task(instructions, **options), returns=returns)
 
 
@@ -175,7 +175,7 @@ def with_prompt(fields: dict[str, Any], span: Span) -> dict[str, Any]:
 
 
 def json_default(name: str, value: Any, span: Span) -> Any:
-    """Return a default as JSON; raise InvalidProgram if it cannot be converted."""
+    """Convert a default to a JSON value; raise InvalidProgram if that is not possible."""
     try:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
