@@ -46,12 +46,12 @@ def compile_node(node: ConditionNode) -> Closure:
     return _COMPILERS[type(node)](node)
 
 
-def _constant(node: Constant) -> Closure:
+def _compile_constant(node: Constant) -> Closure:
     value = node.value
     return lambda state: value
 
 
-def _name(node: Name) -> Closure:
+def _compile_name(node: Name) -> Closure:
     name, at = node.name, node.at
 
     def look_up(state: EvalState) -> Any:
@@ -63,7 +63,7 @@ def _name(node: Name) -> Closure:
     return look_up
 
 
-def _path(node: Path) -> Closure:
+def _compile_path(node: Path) -> Closure:
     base = compile_node(node.base)
     steps = [(step.at, compile_node(step.key)) for step in node.steps]
 
@@ -76,7 +76,7 @@ def _path(node: Path) -> Closure:
     return follow
 
 
-def _has(node: Has) -> Closure:
+def _compile_has(node: Has) -> Closure:
     base, field, at = compile_node(node.base), node.field, node.at
 
     def has(state: EvalState) -> bool:
@@ -91,32 +91,32 @@ def _has(node: Has) -> Closure:
     return has
 
 
-def _call(node: Call) -> Closure:
+def _compile_call(node: Call) -> Closure:
     match node:
         case Call(function="matches", args=(target, Constant(value=str() as pattern, at=pattern_at))):
-            return _match(node.at, compile_node(target), compile_pattern(pattern, pattern_at))
+            return _compile_match(node.at, compile_node(target), compile_pattern(pattern, pattern_at))
     call, at = METHODS[node.function].call, node.at
     args = [compile_node(arg) for arg in node.args]
     return lambda state: call(state, at, *[arg(state) for arg in args])
 
 
-def _match(at: int, target: Closure, pattern: Any) -> Closure:
+def _compile_match(at: int, target: Closure, pattern: Any) -> Closure:
     return lambda state: is_found(state, at, pattern, target(state))
 
 
-def _not(node: Not) -> Closure:
+def _compile_not(node: Not) -> Closure:
     operand, at = compile_node(node.operand), node.at
     return lambda state: not require_bool(operand(state), at, "the operand of '!'")
 
 
-def _negative(node: Negative) -> Closure:
+def _compile_negative(node: Negative) -> Closure:
     operand, at = compile_node(node.operand), node.at
     return lambda state: negate(operand(state), at)
 
 
-def _chain(node: Chain) -> Closure:
+def _compile_chain(node: Chain) -> Closure:
     first = compile_node(node.first)
-    operations = [(at, _operation(sign), compile_node(operand)) for at, sign, operand in node.operations]
+    operations = [(at, _find_operation(sign), compile_node(operand)) for at, sign, operand in node.operations]
 
     def compute(state: EvalState) -> Any:
         value = first(state)
@@ -127,7 +127,7 @@ def _chain(node: Chain) -> Closure:
     return compute
 
 
-def _operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
+def _find_operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
     """Return the function that applies an operator to two values."""
     match sign:
         case "==":
@@ -141,8 +141,8 @@ def _operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
     return lambda left, right, state, at: arithmetic(sign, left, right, state, at)
 
 
-def _logic(node: Logic) -> Closure:
-    """Compile `&&` or `||`. As in CEL, a decisive operand on either side hides errors of the others."""
+def _compile_logic(node: Logic) -> Closure:
+    """Compile `&&` or `||`. As in CEL, an operand that decides the result hides errors of all others."""
     items = [(item.at, compile_node(item)) for item in node.items]
     decisive = node.operator == "||"
     where = f"an operand of '{node.operator}'"
@@ -164,7 +164,7 @@ def _logic(node: Logic) -> Closure:
     return decide
 
 
-def _choice(node: Choice) -> Closure:
+def _compile_choice(node: Choice) -> Closure:
     cases = [(test.at, compile_node(test), compile_node(then)) for test, then in node.cases]
     otherwise = compile_node(node.otherwise)
 
@@ -177,12 +177,12 @@ def _choice(node: Choice) -> Closure:
     return choose
 
 
-def _list_of(node: ListOf) -> Closure:
+def _compile_list_of(node: ListOf) -> Closure:
     items = [compile_node(item) for item in node.items]
     return lambda state: [item(state) for item in items]
 
 
-def _map_of(node: MapOf) -> Closure:
+def _compile_map_of(node: MapOf) -> Closure:
     entries = [(key.at, compile_node(key), compile_node(value)) for key, value in node.entries]
 
     def build(state: EvalState) -> dict[str, Any]:
@@ -200,23 +200,23 @@ def _map_of(node: MapOf) -> Closure:
 
 
 _COMPILERS: dict[type[ConditionNode], Callable[[Any], Closure]] = {
-    Constant: _constant,
-    Name: _name,
-    Path: _path,
-    Has: _has,
-    Call: _call,
-    Not: _not,
-    Negative: _negative,
-    Chain: _chain,
-    Logic: _logic,
-    Choice: _choice,
-    ListOf: _list_of,
-    MapOf: _map_of,
+    Constant: _compile_constant,
+    Name: _compile_name,
+    Path: _compile_path,
+    Has: _compile_has,
+    Call: _compile_call,
+    Not: _compile_not,
+    Negative: _compile_negative,
+    Chain: _compile_chain,
+    Logic: _compile_logic,
+    Choice: _compile_choice,
+    ListOf: _compile_list_of,
+    MapOf: _compile_map_of,
 }
 
 
 def paths_of(node: ConditionNode) -> tuple[tuple[str | int, ...], ...]:
-    """Return the distinct paths that a condition reads, in order, each up to its first computed key.
+    """Return the distinct paths that a condition reads, in order; each ends before its first computed key.
 
     `has(output.errors)` only reads `output`: it tests whether the field exists.
     """

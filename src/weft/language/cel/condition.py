@@ -1,4 +1,4 @@
-"""Conditions: compiled once, then evaluated with a lookup of names."""
+"""Conditions: compiled once, then evaluated with a function that looks up names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ class CompiledCondition:
         self.paths = paths
         """The paths that it reads: `output.items[0] == x` reads ("output", "items", 0) and ("x",)."""
         self.names = tuple(dict.fromkeys(str(path[0]) for path in paths))
-        """The distinct names that must be bound, in order."""
+        """The distinct names that it reads, in the order of the text."""
 
     @property
     def text(self) -> str:

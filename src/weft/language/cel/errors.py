@@ -30,13 +30,14 @@ class ConditionError(AuthorError):
 
 
 class Fault(Exception):
-    """A failure during evaluation that `&&` and `||` may hide; if not, it becomes a ConditionError."""
+    """A failure during evaluation. Unless `&&` or `||` ignores it, it becomes a ConditionError."""
 
     def __init__(
         self, at: int, code: str, message: str, *, name: str = "", known: Iterable[str] = ()
     ) -> None:
         super().__init__(message)
         self.at = at
+        """The offset in the text of the condition."""
         self.code = code
         self.message = message
         self.name = name
@@ -50,7 +51,7 @@ class Fault(Exception):
 
 
 class TooMuchWork(Fault):
-    """An evaluation exceeds its work limit; `&&` and `||` do not hide this fault."""
+    """An evaluation exceeds its work limit; `&&` and `||` do not ignore this fault."""
 
 
 def _is_short(word: Any) -> bool:

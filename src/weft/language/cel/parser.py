@@ -1,6 +1,6 @@
 """Parser of conditions: the grammar of the CEL subset and its syntax tree.
 
-Sequences of operators, fields and cases are flat nodes, so that only brackets and calls add depth.
+A sequence of operators, fields or cases is one flat node, so that only brackets and calls nest nodes.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Constant(ConditionNode, frozen=True):
 
 
 class Name(ConditionNode, frozen=True):
-    """A name, resolved by the lookup."""
+    """A name; its value is looked up at each evaluation."""
 
     name: str
 
@@ -82,7 +82,7 @@ class Chain(ConditionNode, frozen=True):
 
 
 class Logic(ConditionNode, frozen=True):
-    """`a && b && c`, or with `||`."""
+    """`a && b && c`, or the same with `||`."""
 
     operator: str
     items: tuple[ConditionNode, ...]
@@ -108,7 +108,8 @@ class MapOf(ConditionNode, frozen=True):
 
 
 _LOGIC = ("||", "&&")
-_RANKS = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
+_OPERATORS = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
+"""Binary operators by rank: those of a higher index bind more tightly."""
 _WORDS = {"true": True, "false": False, "null": None}
 _CORRECTIONS = {
     "=": "==",
@@ -120,7 +121,7 @@ _CORRECTIONS = {
     "or": "||",
     "not": "!",
 }
-_AVAILABLE = f"supported functions: {', '.join(FUNCTIONS)}; methods: {', '.join(sorted(METHODS))}"
+_SUPPORTED = f"supported functions: {', '.join(FUNCTIONS)}; methods: {', '.join(sorted(METHODS))}"
 
 
 class Parser:
@@ -157,12 +158,12 @@ class Parser:
         return items[0] if len(items) == 1 else Logic(at, _LOGIC[rank], tuple(items))
 
     def _chain(self, rank: int) -> ConditionNode:
-        if rank == len(_RANKS):
+        if rank == len(_OPERATORS):
             return self._unary()
         at = self.tokens.next.start
         first = self._chain(rank + 1)
         operations: list[tuple[int, str, ConditionNode]] = []
-        while self.tokens.next.kind in ("operator", "name") and self.tokens.next.text in _RANKS[rank]:
+        while self.tokens.next.kind in ("operator", "name") and self.tokens.next.text in _OPERATORS[rank]:
             operator = self.tokens.take()
             operations.append((operator.start, operator.text, self._chain(rank + 1)))
         return Chain(at, first, tuple(operations)) if operations else first
@@ -218,14 +219,14 @@ class Parser:
         args = (target, *self._arguments(name))
         if name.text not in METHODS:
             hint = nearest(name.text, METHODS)
-            raise self.tokens.error(name, f"not part of the subset: method {name}; {_AVAILABLE}{hint}")
+            raise self.tokens.error(name, f"not part of the subset: method {name}; {_SUPPORTED}{hint}")
         return self._call(name, args, targets=1)
 
     def _function(self, name: Token) -> ConditionNode:
         args = self._arguments(name)
         if name.text not in FUNCTIONS:
             hint = nearest(name.text, [*FUNCTIONS, *METHODS])
-            raise self.tokens.error(name, f"not part of the subset: function {name}; {_AVAILABLE}{hint}")
+            raise self.tokens.error(name, f"not part of the subset: function {name}; {_SUPPORTED}{hint}")
         return self._has(name, args) if name.text == "has" else self._call(name, args)
 
     def _has(self, name: Token, args: tuple[ConditionNode, ...]) -> Has:
@@ -342,5 +343,5 @@ class Parser:
 
 
 def _path(base: ConditionNode, steps: Sequence[Step]) -> ConditionNode:
-    """Return the base followed by the steps; the base itself if there are no steps."""
+    """Return the path from the base along the steps; without steps, the base itself."""
     return Path(base.at, base, tuple(steps)) if steps else base

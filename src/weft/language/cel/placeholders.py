@@ -11,7 +11,7 @@ from weft.language.traversal import raise_recursion_limit
 OPEN, CLOSE = "{{", "}}"
 WORDS = {"true": True, "false": False, "null": None}
 _OPERATORS = frozenset(["==", "!=", "===", "!==", "<", "<=", ">", ">=", "&&", "||", *"=!?:+-*/%|&"])
-_AS_TEXT = 'write {{"{{"}} where the text itself has two braces'
+_BRACE_HINT = 'write {{"{{"}} where the text itself has two braces'
 
 
 def parse_text(raw: str, span: Span) -> Text:
@@ -28,11 +28,11 @@ def parse_text(raw: str, span: Span) -> Text:
             if start > end:
                 parts.append(raw[end:start])
             try:
-                part, end = _placeholder(locations, start)
+                part, end = _parse_placeholder(locations, start)
                 parts.append(part)
             except InvalidProgram as error:
                 found.extend(error.found)
-                end = _after_close(raw, start)
+                end = _find_after_close(raw, start)
     if found:
         raise InvalidProgram(found)
     if end < len(raw) or not parts:
@@ -46,36 +46,36 @@ def parse_path(text: str, span: Span) -> Variable:
     first = tokens.take()
     if first.kind != "name" or first.text in WORDS:
         raise tokens.error(first, f"expected a name, found {first}")
-    variable = _variable(tokens, first)
+    variable = _parse_variable(tokens, first)
     if tokens.next.kind != "end":
         raise tokens.error(tokens.next, f"expected '.field', '[index]' or the end, found {tokens.next}")
     return variable
 
 
-def _after_close(raw: str, start: int) -> int:
+def _find_after_close(raw: str, start: int) -> int:
     close = raw.find(CLOSE, start)
     return close + len(CLOSE) if close >= 0 else len(raw)
 
 
-def _placeholder(locations: Locations, start: int) -> tuple[Node, int]:
+def _parse_placeholder(locations: Locations, start: int) -> tuple[Node, int]:
     """Parse the placeholder at an offset; return its node and the offset after it."""
     opening = Token("operator", OPEN, start, start + len(OPEN))
     tokens = Tokens(locations, PLACEHOLDER, start)
     if locations.text.find(CLOSE, start) < 0:
-        raise tokens.error(opening, f"'{{{{' is never closed: expected '}}}}'; {_AS_TEXT}")
+        raise tokens.error(opening, f"'{{{{' is never closed: expected '}}}}'; {_BRACE_HINT}")
     tokens.take()
-    node = _operand(tokens)
-    return node, _close(tokens, opening).end
+    node = _parse_operand(tokens)
+    return node, _expect_close(tokens, opening).end
 
 
-def _close(tokens: Tokens, opening: Token) -> Token:
+def _expect_close(tokens: Tokens, opening: Token) -> Token:
     following = tokens.next
     if following.kind == "operator" and following.text == CLOSE:
         return following
     _reject_operator(tokens)
     location = tokens.locations.at(opening.start)
     raise tokens.error(
-        following, f"expected '}}}}' to close the placeholder of {location}, found {following}; {_AS_TEXT}"
+        following, f"expected '}}}}' to close the placeholder of {location}, found {following}; {_BRACE_HINT}"
     )
 
 
@@ -89,26 +89,26 @@ def _reject_operator(tokens: Tokens) -> None:
         )
 
 
-def _operand(tokens: Tokens) -> Node:
+def _parse_operand(tokens: Tokens) -> Node:
     """Parse a literal, a variable with its path, or a call."""
     token = tokens.next
     if token.kind == "operator" and token.text == "-":
-        return _negative(tokens)
+        return _parse_negative(tokens)
     _reject_operator(tokens)
     tokens.take()
     span = tokens.locations.at(token.start)
     if token.kind in ("number", "string"):
         return Literal(span=span, value=token.value)
     if token.kind != "name":
-        raise tokens.error(token, f"expected a name, a path, a call or a value, found {token}; {_AS_TEXT}")
+        raise tokens.error(token, f"expected a name, a path, a call or a value, found {token}; {_BRACE_HINT}")
     if token.text in WORDS:
         return Literal(span=span, value=WORDS[token.text])
     if tokens.accept("("):
-        return _call(tokens, token)
-    return _variable(tokens, token)
+        return _parse_call(tokens, token)
+    return _parse_variable(tokens, token)
 
 
-def _negative(tokens: Tokens) -> Literal:
+def _parse_negative(tokens: Tokens) -> Literal:
     minus = tokens.take()
     number = tokens.take()
     if number.kind != "number" or number.start != minus.end:
@@ -118,7 +118,7 @@ def _negative(tokens: Tokens) -> Literal:
     return Literal(span=tokens.locations.at(minus.start), value=-number.value)
 
 
-def _variable(tokens: Tokens, name: Token) -> Variable:
+def _parse_variable(tokens: Tokens, name: Token) -> Variable:
     path: list[str | int] = []
     while opening := tokens.accept(".", "["):
         step = tokens.take()
@@ -134,14 +134,14 @@ def _variable(tokens: Tokens, name: Token) -> Variable:
     return Variable(span=tokens.locations.at(name.start), name=name.text, path=tuple(path))
 
 
-def _call(tokens: Tokens, name: Token) -> FunctionCall:
+def _parse_call(tokens: Tokens, name: Token) -> FunctionCall:
     """Parse a call, starting after its opening parenthesis."""
     tokens.enter(name)
     args: list[Node] = []
     keywords: dict[str, Node] = {}
     closing = tokens.accept(")")
     while not closing:
-        _argument(tokens, args, keywords)
+        _parse_argument(tokens, args, keywords)
         closing = tokens.accept(")")
         if not closing and not tokens.accept(","):
             _reject_operator(tokens)
@@ -157,10 +157,10 @@ def _call(tokens: Tokens, name: Token) -> FunctionCall:
     return FunctionCall(span=span, func_name=name.text, args=tuple(args), keywords=tuple(keywords.items()))
 
 
-def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> None:
+def _parse_argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> None:
     """Parse one argument, `value` or `name=value`, and add it to `args` or `keywords`."""
     start = tokens.next
-    value = _argument_value(tokens)
+    value = _parse_argument_value(tokens)
     if not tokens.accept("="):
         if keywords:
             raise tokens.error(start, "a positional argument follows a named argument")
@@ -170,48 +170,49 @@ def _argument(tokens: Tokens, args: list[Node], keywords: dict[str, Node]) -> No
         raise tokens.error(start, f"expected a name before '=', found {start}")
     if start.text in keywords:
         raise tokens.error(start, f"the argument {start} is given twice", code="duplicate-name")
-    keywords[start.text] = _argument_value(tokens)
+    keywords[start.text] = _parse_argument_value(tokens)
 
 
-def _argument_value(tokens: Tokens) -> Node:
+def _parse_argument_value(tokens: Tokens) -> Node:
     """Parse an operand, which may have its own braces: `f({{name}})`."""
     opening = tokens.accept(OPEN)
     if opening is None:
-        return _operand(tokens)
-    node = _operand(tokens)
-    _close(tokens, opening)
+        return _parse_operand(tokens)
+    node = _parse_operand(tokens)
+    _expect_close(tokens, opening)
     tokens.take()
     return node
 
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
-_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def expression_text(node: Node) -> str:
     """Return the source of a node as it is written between the braces of a placeholder.
 
-    Raise ValueError if a placeholder cannot contain it: other nodes, other names, non-finite numbers.
+    Raise ValueError for anything but literals, variables and calls, and for names and numbers that cannot be
+    written in a placeholder.
     """
     with raise_recursion_limit():
-        return _text(node)
+        return _node_text(node)
 
 
-def _text(node: Node) -> str:
+def _node_text(node: Node) -> str:
     match node:
         case Literal(value=value):
-            return _scalar(value)
+            return _scalar_text(value)
         case Variable(name=name, path=path):
-            return _name(name) + "".join(map(_step, path))
+            return _name_text(name) + "".join(map(_key_text, path))
         case FunctionCall(func_name=name, args=args, keywords=keywords):
-            named = (f"{_name(key)}={_text(value)}" for key, value in keywords)
-            return f"{_name(name)}({', '.join([*map(_text, args), *named])})"
+            named = (f"{_name_text(key)}={_node_text(value)}" for key, value in keywords)
+            return f"{_name_text(name)}({', '.join([*map(_node_text, args), *named])})"
     raise ValueError(f"a placeholder cannot hold a {type(node).__name__}")
 
 
-def _scalar(value: Scalar) -> str:
+def _scalar_text(value: Scalar) -> str:
     if isinstance(value, str):
-        return _string(value)
+        return _string_text(value)
     for word, meaning in WORDS.items():
         if value is meaning:
             return word
@@ -220,21 +221,21 @@ def _scalar(value: Scalar) -> str:
     return repr(value)
 
 
-def _string(text: str) -> str:
+def _string_text(text: str) -> str:
     return '"' + _ESCAPED.sub(_escaped, text) + '"'
 
 
 def _escaped(match: re.Match[str]) -> str:
-    return _SHORT.get(match[0]) or f"\\x{ord(match[0]):02x}"
+    return _SHORT_ESCAPES.get(match[0]) or f"\\x{ord(match[0]):02x}"
 
 
-def _name(name: str) -> str:
+def _name_text(name: str) -> str:
     if name in WORDS or not NAME.fullmatch(name):
         raise ValueError(f"'{name}' cannot be written as a name in a placeholder")
     return name
 
 
-def _step(step: str | int) -> str:
+def _key_text(step: str | int) -> str:
     if isinstance(step, int):
         return f"[{step}]"
-    return f".{step}" if NAME.fullmatch(step) else f"[{_string(step)}]"
+    return f".{step}" if NAME.fullmatch(step) else f"[{_string_text(step)}]"

@@ -17,19 +17,19 @@ MAX_DEPTH = 100
 """The deepest nesting of parentheses, brackets and calls."""
 
 MAX_VALUE_SIZE = 1_000_000
-"""The most characters or items of a result of `+`, so that repeated `+` cannot fill the memory."""
+"""How many characters or items a result of `+` may have, so that repeated `+` cannot fill the memory."""
 
 MAX_WORK = 20_000_000
-"""Units of work of one evaluation, about a second, so that comparisons of long values cannot hang."""
+"""How many units of work (about a second) one evaluation may use, so that comparisons of long values end."""
 
 WORK_PER_ITEM = 20
-"""Units per item of a list or map; a character of a text takes at most one unit."""
+"""Units of work per item of a list or map; a character of a string takes at most one unit."""
 
 MAX_PATTERN_CHARACTERS = 1_000
 """The longest regular expression; compiling counted repetitions takes more than linear memory."""
 
 WORK_PER_PATTERN = 100_000
-"""Units for compiling a regular expression that is not a literal of the condition."""
+"""Units of work for compiling a regular expression that is computed, and so compiled at each evaluation."""
 
 MAX_PROBLEMS = 100
 """How many problems of one text are reported."""
@@ -38,9 +38,9 @@ MAX_PROBLEMS = 100
 class Locations:
     """Converts offsets in a text to locations; `span` is the location of its first character.
 
-    The text may be part of a larger source. An unknown column (0) of the span stays 0 on the first line; on
-    later lines, columns are counted in the text. If the source of the text differs from the text (escapes,
-    entities, dedented lines), locations are approximate.
+    The text may be part of a larger source. If the column of the span is unknown (0), columns on the first
+    line are 0, too; on later lines they are counted in the text. Locations are approximate if the source is
+    not literally the text (escapes, entities, dedented lines).
     """
 
     __slots__ = ("_line_starts", "span", "text")
@@ -80,7 +80,7 @@ Kind = Literal["name", "number", "string", "operator", "end"]
 
 
 class Token(Struct, frozen=True):
-    """A token of the text; numbers and strings have a `value`."""
+    """A token; `start` and `end` are offsets in the text. Only numbers and strings have a `value`."""
 
     kind: Kind
     text: str
@@ -101,11 +101,11 @@ _QUOTED = [
     for quote in "\"'"
 ]
 _WORD = r"[^\W\d]\w*"
-_ANY_NAME = rf"{_WORD}(?:(?:->?|:)\w+)*\??"
+_NAME_WITH_MARKS = rf"{_WORD}(?:(?:->?|:)\w+)*\??"
 
 
-def _language(spaces: str, name: str, operators: str) -> re.Pattern[str]:
-    """Return a pattern for spaces and one token; `operator` matches all other characters, for the parser."""
+def _token_pattern(spaces: str, name: str, operators: str) -> re.Pattern[str]:
+    """Return a pattern for spaces and one token; `operator` also matches any invalid character."""
     return re.compile(
         rf"{spaces}(?:(?P<string>{'|'.join(_QUOTED)})|(?P<number>{_NUMBER})|(?P<name>{name})"
         rf"|(?P<operator>{operators}|.)|(?P<end>\Z))",
@@ -113,13 +113,13 @@ def _language(spaces: str, name: str, operators: str) -> re.Pattern[str]:
     )
 
 
-CONDITION = _language(r"(?:\s+|//[^\n]*)*", _WORD, r"&&|\|\||[=!]==?|[<>]=?")
+CONDITION = _token_pattern(r"(?:\s+|//[^\n]*)*", _WORD, r"&&|\|\||[=!]==?|[<>]=?")
 """CEL: names are words, `-` and `:` are operators."""
 
-PLACEHOLDER = _language(r"\s*", _ANY_NAME, r"\{\{|\}\}|&&|\|\||[=!]==?|[<>]=?")
+PLACEHOLDER = _token_pattern(r"\s*", _NAME_WITH_MARKS, r"\{\{|\}\}|&&|\|\||[=!]==?|[<>]=?")
 """Placeholders have no operators, so names may contain `-` and `:`: `string-append`, `system:read_files`."""
 
-NAME = re.compile(_ANY_NAME)
+NAME = re.compile(_NAME_WITH_MARKS)
 """A name that can be written in a placeholder."""
 
 
@@ -169,14 +169,14 @@ class Tokens:
         kind: Any = match.lastgroup
         token = Token(kind, match[kind], match.start(kind), match.end())
         if kind == "number":
-            return self._number(token)
+            return self._read_number(token)
         if kind == "string":
-            return self._string(token)
+            return self._read_string(token)
         if kind == "operator" and token.text in "\"'":
             raise self.error(token, "this string is not closed on its line")
         return token
 
-    def _number(self, token: Token) -> Token:
+    def _read_number(self, token: Token) -> Token:
         following = self.locations.text[token.end : token.end + 1]
         if following.isalnum() or following == "_":
             raise self.error(
@@ -187,12 +187,12 @@ class Tokens:
         except (ValueError, OverflowError):
             raise self.error(token, "this number is too large", code="bad-value") from None
 
-    def _string(self, token: Token) -> Token:
+    def _read_string(self, token: Token) -> Token:
         text = token.text
-        value = text[2:-1] if text[0] in "rR" else _ESCAPE.sub(self._unescaped(token), text[1:-1])
+        value = text[2:-1] if text[0] in "rR" else _ESCAPE.sub(self._escape_replacer(token), text[1:-1])
         return Token(token.kind, text, token.start, token.end, value)
 
-    def _unescaped(self, token: Token) -> Any:
+    def _escape_replacer(self, token: Token) -> Any:
         def replace(match: re.Match[str]) -> str:
             simple = _SIMPLE_ESCAPES.get(match["simple"])
             if simple is not None:

@@ -49,7 +49,7 @@ class HasFields(Protocol):
 
 
 class EvalState:
-    """State of one evaluation: the lookup of names, and the work that is left."""
+    """State of one evaluation: the lookup of names, and the units of work that are left."""
 
     __slots__ = ("lookup", "work_left")
 
@@ -58,7 +58,7 @@ class EvalState:
         self.work_left = MAX_WORK
 
     def spend(self, work: int, at: int) -> None:
-        """Subtract work. Raise TooMuchWork if none is left."""
+        """Subtract units of work. Raise TooMuchWork if fewer are left."""
         self.work_left -= work
         if self.work_left < 0:
             raise TooMuchWork(
@@ -89,14 +89,17 @@ def require_bool(value: Any, at: int, where: str) -> bool:
 
 
 def describe(kind: str) -> str:
-    """Return the kind with its article: `an int`, `a string`; `null` has none."""
+    """Return the kind with its article: `an int`, `a string`; `null` stays as it is."""
     if kind == "null":
         return kind
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def are_equal(left: Any, right: Any, state: EvalState, at: int) -> bool:
-    """Compare as CEL's `==`: numbers by value, lists and maps by items; different kinds are not equal."""
+    """Compare as CEL's `==`: numbers by value, lists and maps by items; different kinds are not equal.
+
+    Raise Fault for a task result, function or symbol, except in a comparison with null.
+    """
     pairs = [(left, right)]
     while pairs:
         one, other = pairs.pop()
@@ -144,10 +147,13 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def is_ordered(sign: str, left: Any, right: Any, state: EvalState, at: int) -> bool:
-    """Compare numbers by value, strings by code point, and false before true; other kinds have no order."""
+    """Return `left sign right`: numbers by value, strings by code point, false before true.
+
+    Raise Fault for all other kinds.
+    """
     kind, other = operand_kind(left, at), operand_kind(right, at)
     if not (kind in NUMBERS and other in NUMBERS) and not (kind == other and kind in ("string", "bool")):
-        raise _no_operation(sign, kind, other, at)
+        raise _operation_fault(sign, kind, other, at)
     if kind == "string":
         state.spend(min(len(left), len(right)) // WORK_PER_ITEM, at)
     return _ORDERS[sign](left, right)
@@ -162,7 +168,7 @@ def is_in(item: Any, container: Any, state: EvalState, at: int) -> bool:
         return kind == "string" and item in container
     if container_kind == "task result" and kind == "string":
         return has_field(container, item)
-    raise _no_operation("in", kind, container_kind, at)
+    raise _operation_fault("in", kind, container_kind, at)
 
 
 def has_field(value: HasFields, name: str) -> bool:
@@ -173,7 +179,7 @@ def has_field(value: HasFields, name: str) -> bool:
     return True
 
 
-def _no_operation(sign: str, kind: str, other: str, at: int) -> Fault:
+def _operation_fault(sign: str, kind: str, other: str, at: int) -> Fault:
     hint = ""
     if kind in NUMBERS and other in NUMBERS and kind != other:
         hint = "; int and double cannot be mixed: write 1.0 beside a double, 1 beside an int"
@@ -190,7 +196,7 @@ def arithmetic(sign: str, left: Any, right: Any, state: EvalState, at: int) -> A
             return _DOUBLE_OPERATIONS[sign](left, right)
         if sign == "+" and kind in ("string", "list"):
             return _concatenate(left, right, state, at)
-    raise _no_operation(sign, kind, other, at)
+    raise _operation_fault(sign, kind, other, at)
 
 
 def require_int64(value: int, at: int) -> int:
@@ -224,7 +230,7 @@ def _int_quotient(left: int, right: int, at: int) -> int:
 
 
 def _int_remainder(left: int, right: int, at: int) -> int:
-    """Return the remainder, with the sign of the dividend. Raise Fault where the division does."""
+    """Return the remainder, with the sign of the dividend. Raise Fault for 0 as divisor or an overflow."""
     return left - right * require_int64(_int_quotient(left, right, at), at)
 
 
@@ -256,7 +262,7 @@ def get_part(value: Any, key: Any, at: int) -> Any:
     """Return `value.key` or `value[key]`. Raise Fault if it is missing."""
     kind, key_kind = kind_of(value), kind_of(key)
     if kind == "list":
-        return _item(value, key, key_kind, at)
+        return _get_item(value, key, key_kind, at)
     if kind not in ("map", "task result"):
         what = f"field '{shorten(key)}'" if key_kind == "string" else "parts"
         raise Fault(at, "wrong-type", f"{describe(kind)} has no {what}")
@@ -268,7 +274,7 @@ def get_part(value: Any, key: Any, at: int) -> Any:
         raise missing_field(value, key, at) from None
 
 
-def _item(items: Any, key: Any, key_kind: str, at: int) -> Any:
+def _get_item(items: Any, key: Any, key_kind: str, at: int) -> Any:
     if key_kind not in NUMBERS or key != key or key in (float("inf"), float("-inf")) or key != int(key):
         raise Fault(at, "wrong-type", f"the index of a list is a whole number, not {describe(key_kind)}")
     if not 0 <= key < len(items):
@@ -282,9 +288,9 @@ def missing_field(value: Any, name: str, at: int) -> Fault:
     return Fault(at, "missing-field", f"there is no field '{shorten(name)}'", name=name, known=known)
 
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True
+_RE2_OPTIONS = re2.Options()
+_RE2_OPTIONS.log_errors = False
+_RE2_OPTIONS.never_capture = True
 
 
 class Function(Struct, frozen=True):
@@ -292,7 +298,7 @@ class Function(Struct, frozen=True):
 
     arity: int
     call: Callable[..., Any]
-    """Takes the state, the offset for errors, and the arguments."""
+    """Takes the state, the offset of the call for error messages, and the arguments."""
 
 
 def size(state: EvalState, at: int, value: Any) -> int:
@@ -308,7 +314,7 @@ def compile_pattern(pattern: str, at: int) -> Any:
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise Fault(at, "bad-value", f"a regular expression has at most {MAX_PATTERN_CHARACTERS} characters")
     try:
-        return re2.compile(pattern, _OPTIONS)
+        return re2.compile(pattern, _RE2_OPTIONS)
     except (re2.error, UnicodeError) as error:
         reason = error.args[0] if isinstance(error, re2.error) and error.args else "it is not Unicode text"
         if isinstance(reason, bytes):
@@ -333,7 +339,7 @@ def is_found(state: EvalState, at: int, pattern: Any, text: Any) -> bool:
         raise Fault(at, "bad-value", "'matches' does not take a string with a lone surrogate") from None
 
 
-def _on_strings(name: str, method: Callable[[str, str], bool]) -> Function:
+def _string_method(name: str, method: Callable[[str, str], bool]) -> Function:
     def call(state: EvalState, at: int, text: Any, other: Any) -> bool:
         _require_strings(name, at, text, other)
         state.spend((len(text) + len(other)) // WORK_PER_ITEM, at)
@@ -351,9 +357,9 @@ def _require_strings(name: str, at: int, *values: Any) -> None:
 METHODS = {
     "size": Function(1, size),
     "matches": Function(2, is_match),
-    "contains": _on_strings("contains", str.__contains__),
-    "startsWith": _on_strings("startsWith", str.startswith),
-    "endsWith": _on_strings("endsWith", str.endswith),
+    "contains": _string_method("contains", str.__contains__),
+    "startsWith": _string_method("startsWith", str.startswith),
+    "endsWith": _string_method("endsWith", str.endswith),
 }
 """Methods, called as `target.name(...)`."""
 
