@@ -8,7 +8,7 @@ from weft.evaluator.errors import exhausted, program_error
 from weft.limits import MAX_INTEGER_BITS
 
 
-def _number(name: str, value: Any) -> Any:
+def _check_result(name: str, value: Any) -> Any:
     """Return the result of an operation. Raise ProgramError if it is too large or not real."""
     if value.__class__ is int:
         if value.bit_length() > MAX_INTEGER_BITS:
@@ -27,14 +27,14 @@ def _number(name: str, value: Any) -> Any:
 def add(*values: Any) -> Any:
     """Return the sum; 0 without arguments."""
     require_numbers("+", values)
-    return _number("+", sum(values))
+    return _check_result("+", sum(values))
 
 
 @built_in("-", "(- n ...)")
 def subtract(first: Any, *others: Any) -> Any:
     """Subtract the other numbers from the first; negate a single number."""
     require_numbers("-", (first, *others))
-    return _number("-", first - sum(others) if others else -first)
+    return _check_result("-", first - sum(others) if others else -first)
 
 
 @built_in("*", "(* n ...)")
@@ -43,7 +43,7 @@ def multiply(*values: Any) -> Any:
     require_numbers("*", values)
     product: Any = 1
     for value in values:
-        product = _number("*", product * value)
+        product = _check_result("*", product * value)
     return product
 
 
@@ -62,7 +62,7 @@ def _quotient(value: Any, divisor: Any) -> Any:
         whole, remainder = divmod(value, divisor)
         if not remainder:
             return whole
-    return _number("/", value / divisor)
+    return _check_result("/", value / divisor)
 
 
 @built_in("mod", "(mod a b)")
@@ -79,7 +79,7 @@ def whole_quotient(value: Any, divisor: Any) -> int:
     if value.__class__ is int and divisor.__class__ is int:
         whole = int(abs(value) // abs(divisor))
         return whole if (value < 0) == (divisor < 0) else -whole
-    return math.trunc(float(_number("quotient", value / divisor)))
+    return math.trunc(float(_check_result("quotient", value / divisor)))
 
 
 @built_in("abs", "(abs n)")
@@ -92,16 +92,16 @@ def absolute(value: Any) -> Any:
 @built_in("min", "(min n ...) or (min list)", is_linear=True)
 def minimum(*values: Any) -> Any:
     """Return the smallest number."""
-    return min(_several("min", values))
+    return min(_number_arguments("min", values))
 
 
 @built_in("max", "(max n ...) or (max list)", is_linear=True)
 def maximum(*values: Any) -> Any:
     """Return the largest number."""
-    return max(_several("max", values))
+    return max(_number_arguments("max", values))
 
 
-def _several(name: str, values: tuple[Any, ...]) -> Any:
+def _number_arguments(name: str, values: tuple[Any, ...]) -> Any:
     if len(values) == 1 and values[0].__class__ is list:
         (values,) = values
         if not values:
@@ -152,4 +152,4 @@ def power(base: Any, exponent: Any) -> Any:
         bits = base.bit_length() * exponent
         if abs(base) > 1 and bits - exponent > MAX_INTEGER_BITS:
             raise exhausted("size", f"expt: an integer of about {bits} bits", limit=MAX_INTEGER_BITS)
-    return _number("expt", base**exponent)
+    return _check_result("expt", base**exponent)

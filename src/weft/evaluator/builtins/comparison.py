@@ -29,7 +29,7 @@ def differ(*values: Any) -> bool:
     return not _all_equal(*values)
 
 
-def _ordered(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
+def _declare_ordering(name: str, holds: Callable[[Any, Any], bool], doc: str) -> None:
     def compare(*values: Any) -> bool:
         if not all(is_number(value) for value in values):
             _require_comparable(name, values)
@@ -49,10 +49,10 @@ def _require_comparable(name: str, values: tuple[Any, ...]) -> None:
             raise wrong_type(name, "numbers" if position else "numbers or strings", value, position)
 
 
-_ordered("<", operator.lt, "Return whether each is less than the next; numbers or strings.")
-_ordered(">", operator.gt, "Return whether each is greater than the next; numbers or strings.")
-_ordered("<=", operator.le, "Return whether no value is greater than the next; numbers or strings.")
-_ordered(">=", operator.ge, "Return whether no value is less than the next; numbers or strings.")
+_declare_ordering("<", operator.lt, "Return whether each is less than the next; numbers or strings.")
+_declare_ordering(">", operator.gt, "Return whether each is greater than the next; numbers or strings.")
+_declare_ordering("<=", operator.le, "Return whether no value is greater than the next; numbers or strings.")
+_declare_ordering(">=", operator.ge, "Return whether no value is less than the next; numbers or strings.")
 
 
 @built_in("not", "(not x)")

@@ -1,4 +1,4 @@
-"""Built-ins for dicts and JSON. Dicts are immutable; every built-in returns a new one."""
+"""Built-ins for dicts and JSON. Dicts are immutable; a built-in that changes a dict returns a new one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from weft.evaluator.values import check_finite, fields_of, json_text, part_of
 from weft.language.ast import Symbol
 
 
-def _key(name: str, value: Any, position: int) -> str:
+def _require_key(name: str, value: Any, position: int) -> str:
     """Return a string or symbol as the key of a dict."""
     if value.__class__ is str:
         return str(value)
@@ -21,7 +21,7 @@ def _key(name: str, value: Any, position: int) -> str:
     raise wrong_type(name, "strings as keys", value, position)
 
 
-def _dict(name: str, value: Any, position: int = 0) -> dict[str, Any]:
+def _require_dict(name: str, value: Any, position: int = 0) -> dict[str, Any]:
     if value.__class__ is dict:
         return dict(value)
     if value.__class__ is TaskResult:
@@ -34,7 +34,7 @@ def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[st
     """Create a dict."""
     if len(pairs) % 2:
         raise program_error("wrong-arity", f"dict takes pairs of keys and values, not {len(pairs)} arguments")
-    made = {_key("dict", pairs[at], at): pairs[at + 1] for at in range(0, len(pairs), 2)}
+    made = {_require_key("dict", pairs[at], at): pairs[at + 1] for at in range(0, len(pairs), 2)}
     return {**made, **(keywords or {})}
 
 
@@ -66,37 +66,37 @@ def assoc(value: Any, *pairs: Any) -> dict[str, Any]:
         raise program_error(
             "wrong-arity", f"assoc takes pairs of keys and values, not {len(pairs)} arguments"
         )
-    made = _dict("assoc", value) if value is not None else {}
+    made = _require_dict("assoc", value) if value is not None else {}
     for at in range(0, len(pairs), 2):
-        made[_key("assoc", pairs[at], at + 1)] = pairs[at + 1]
+        made[_require_key("assoc", pairs[at], at + 1)] = pairs[at + 1]
     return made
 
 
 @built_in("dissoc", "(dissoc d key ...)", is_linear=True)
 def dissoc(value: Any, *keys: Any) -> dict[str, Any]:
     """Return a dict without these keys."""
-    made = _dict("dissoc", value)
+    made = _require_dict("dissoc", value)
     for position, key in enumerate(keys, 1):
-        made.pop(_key("dissoc", key, position), None)
+        made.pop(_require_key("dissoc", key, position), None)
     return made
 
 
 @built_in("keys", "(keys d)", is_linear=True)
 def keys(value: Any) -> list[str]:
     """Return the keys, in order."""
-    return list(_dict("keys", value))
+    return list(_require_dict("keys", value))
 
 
 @built_in("values", "(values d)", is_linear=True)
 def values(value: Any) -> list[Any]:
     """Return the values, in order."""
-    return list(_dict("values", value).values())
+    return list(_require_dict("values", value).values())
 
 
 @built_in("items", "(items d)", is_linear=True)
 def items(value: Any) -> list[list[Any]]:
     """Return a list of (key value)."""
-    return [[key, part] for key, part in _dict("items", value).items()]
+    return [[key, part] for key, part in _require_dict("items", value).items()]
 
 
 @built_in("merge", "(merge d ...)", is_linear=True)
@@ -104,14 +104,14 @@ def merge(*dicts: Any) -> dict[str, Any]:
     """Merge the dicts; the last value of a key counts."""
     made: dict[str, Any] = {}
     for position, value in enumerate(dicts):
-        made.update(_dict("merge", value, position))
+        made.update(_require_dict("merge", value, position))
     return made
 
 
 @built_in("has-key?", "(has-key? d key)")
 def has_key(value: Any, key: Any) -> bool:
     """Return whether the dict has the key."""
-    return _key("has-key?", key, 1) in _dict("has-key?", value)
+    return _require_key("has-key?", key, 1) in _require_dict("has-key?", value)
 
 
 @built_in("json-parse", "(json-parse s)", is_linear=True)

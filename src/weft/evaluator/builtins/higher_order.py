@@ -1,4 +1,4 @@
-"""Built-ins that call functions. `map`, `filter` and `for-each` call them concurrently if they wait."""
+"""Built-ins that call functions: concurrently if these wait, except for `reduce` and `apply`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def _rows(name: str, lists: tuple[Any, ...]) -> list[Any]:
     return list(zip(*given, strict=True))
 
 
-def _each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) -> list[Any]:
+def _call_each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) -> list[Any]:
     """Call the function for each element, concurrently if it waits, and return the results."""
     if len(lists) > 1:
         rows = _rows(name, lists)
@@ -30,7 +30,7 @@ def _each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) 
 def map_lists(compiler: Compiler, function: Any, *lists: Any) -> list[Any]:
     """Return the results of f for each element; of several lists, f gets one element each."""
     require_function("map", function)
-    return _each(compiler, "map", function, lists)
+    return _call_each(compiler, "map", function, lists)
 
 
 @built_in("filter", "(filter f list)", needs_compiler=True)
@@ -38,7 +38,7 @@ def filter_list(compiler: Compiler, function: Any, items: Any) -> list[Any]:
     """Return the elements for which f returns a true value."""
     require_function("filter", function)
     items = as_list("filter", items, 1)
-    kept = _each(compiler, "filter", function, (items,))
+    kept = _call_each(compiler, "filter", function, (items,))
     return [item for item, is_kept in zip(items, kept, strict=True) if is_kept]
 
 
@@ -46,7 +46,7 @@ def filter_list(compiler: Compiler, function: Any, items: Any) -> list[Any]:
 def for_each(compiler: Compiler, function: Any, *lists: Any) -> None:
     """Call f for each element; return nil."""
     require_function("for-each", function)
-    _each(compiler, "for-each", function, lists)
+    _call_each(compiler, "for-each", function, lists)
 
 
 @built_in("reduce", "(reduce f init list)", needs_compiler=True)
@@ -74,7 +74,7 @@ def sort(compiler: Compiler, items: Any, function: Any = None) -> list[Any]:
         keys = items
     else:
         require_function("sort", function)
-        keys = _each(compiler, "sort", function, (items,))
+        keys = _call_each(compiler, "sort", function, (items,))
     compiler.machine.meter.count(len(items) >> 4)
     _check_sortable(keys, "the list" if function is None else "the result of the function")
     order = sorted(range(len(items)), key=keys.__getitem__)
@@ -107,4 +107,4 @@ def _results(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...
     if not lists:
         return as_list(name, function)
     require_function(name, function)
-    return _each(compiler, name, function, lists)
+    return _call_each(compiler, name, function, lists)

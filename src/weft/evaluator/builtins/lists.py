@@ -1,4 +1,4 @@
-"""Built-ins for lists. Lists are immutable; every built-in returns a new one."""
+"""Built-ins for lists. Lists are immutable; a built-in that changes a list returns a new one."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def rest(items: Any) -> list[Any]:
     return list(items[1:])
 
 
-def _element(name: str, index: int) -> None:
+def _declare_element(name: str, index: int) -> None:
     def element(items: Any) -> Any:
         items = as_list(name, items)
         return items[index] if -len(items) <= index < len(items) else None
@@ -64,7 +64,7 @@ def _element(name: str, index: int) -> None:
 
 
 for _name, _index in (("first", 0), ("second", 1), ("third", 2), ("last", -1)):
-    _element(_name, _index)
+    _declare_element(_name, _index)
 
 
 @built_in("nth", "(nth list n)")

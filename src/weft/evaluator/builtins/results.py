@@ -12,7 +12,7 @@ from weft.evaluator.results import TaskError, TaskFailure, TaskResult
 from weft.evaluator.values import to_json, to_text
 
 
-def _result(name: str, value: Any) -> TaskResult:
+def _require_result(name: str, value: Any) -> TaskResult:
     if not isinstance(value, TaskResult):
         raise wrong_type(name, "a task result", value, 0)
     return value
@@ -21,26 +21,26 @@ def _result(name: str, value: Any) -> TaskResult:
 @built_in("content", "(content r)")
 def content(value: Any) -> str:
     """Return the text of a task result."""
-    return _result("content", value).content
+    return _require_result("content", value).content
 
 
 @built_in("status", "(status r)")
 def status(value: Any) -> str:
     """Return COMPLETE, CONTINUATION or FAILED."""
-    return _result("status", value).status
+    return _require_result("status", value).status
 
 
 @built_in("parsed", "(parsed r)")
 def parsed(value: Any) -> Any:
     """Return the parsed content of a task result, or nil."""
-    found = _result("parsed", value).parsed_content
+    found = _require_result("parsed", value).parsed_content
     return None if found is UNSET else found
 
 
 @built_in("notes", "(notes r)")
 def notes(value: Any) -> dict[str, Any]:
     """Return the notes of a task result, a dict."""
-    return _result("notes", value).notes
+    return _require_result("notes", value).notes
 
 
 @built_in("failed?", "(failed? x)")

@@ -146,7 +146,7 @@ def format_text(template: Any, *values: Any) -> str:
     texts: list[str] = []
     for piece in pieces:
         if piece == "{}":
-            texts.append(_next(remaining, len(values)))
+            texts.append(_next_text(remaining, len(values)))
         else:
             texts.append({"{{": "{", "}}": "}"}.get(piece, piece))
     if next(remaining, remaining) is not remaining:
@@ -157,7 +157,7 @@ def format_text(template: Any, *values: Any) -> str:
     return "".join(texts)
 
 
-def _next(values: Iterator[Any], count: int) -> str:
+def _next_text(values: Iterator[Any], count: int) -> str:
     for value in values:
         return to_text(value)
     raise program_error("wrong-arity", f"format has more {{}} than the {count} values it was given")

@@ -51,7 +51,7 @@ def built_in(
 
 
 def require_type(kind: str, name: str, *values: Any, first: int = 0) -> None:
-    """Raise ProgramError unless all values are of the kind; `first` is the position of the first value."""
+    """Raise ProgramError unless all values are of the kind; `first` is the argument position of the first."""
     allowed = _TYPES[kind]
     for position, value in enumerate(values, first):
         if value.__class__ not in allowed:
@@ -68,7 +68,7 @@ def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
 
 
 def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramError:
-    """Return the error `+ takes numbers; the second is a string`."""
+    """Return an error such as `+ takes numbers; the second is a string`; `position` counts from 0."""
     which = _ORDINALS[position] if position < len(_ORDINALS) else f"argument {position + 1}"
     article = "an" if wanted == "a integer" else ""
     wanted = f"{article} integer" if article else wanted
