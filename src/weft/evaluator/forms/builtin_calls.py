@@ -22,7 +22,7 @@ def compile_built_in_call(compiler: Compiler, node: FunctionCall) -> Code:
 
 
 def count_arguments(compiler: Compiler, node: FunctionCall | Apply, code: Code) -> Code:
-    """Return the code of a call; if it has very many arguments, 16 count as an operation."""
+    """Return the code of a call; from MIN_COUNTED_ARGUMENTS on, 16 arguments count as one operation."""
     count = len(node.args) + len(node.keywords)
     if count < MIN_COUNTED_ARGUMENTS:
         return code
@@ -44,8 +44,8 @@ def _compile_call(compiler: Compiler, node: FunctionCall) -> Code:
     if node.keywords or not function.takes(len(arguments)) or function.is_linear:
         return _compile_checked(compiler, node, function, arguments)
     if function.needs_compiler:
-        is_plain = len(arguments) == 2
-        return (_compile_higher_order if is_plain else _compile_checked)(compiler, node, function, arguments)
+        has_two = len(arguments) == 2
+        return (_compile_higher_order if has_two else _compile_checked)(compiler, node, function, arguments)
     specialised = _SPECIALISED.get(function.name)
     if specialised is not None and len(arguments) == 2:
         return specialised(function, node, arguments[0], arguments[1])
@@ -55,7 +55,7 @@ def _compile_call(compiler: Compiler, node: FunctionCall) -> Code:
 def _compile_checked(
     compiler: Compiler, node: FunctionCall, function: BuiltIn, arguments: Sequence[Code]
 ) -> Code:
-    """Compile a call with keywords, with a wrong number of arguments, or of a linear built-in."""
+    """Compile a call that `invoke_built_in` must check or count when it is made."""
     keywords = [(name, compiler.compile(value)) for name, value in node.keywords]
 
     def call(env: Env) -> Any:
@@ -72,7 +72,7 @@ def _compile_checked(
 def _compile_higher_order(
     compiler: Compiler, node: FunctionCall, function: BuiltIn, arguments: Sequence[Code]
 ) -> Code:
-    """Compile a call of `map` or a similar built-in with a function and one list.
+    """Compile a call with two arguments of a built-in that needs the compiler, such as `map`.
 
     It does not use `act(*values)`, which on Python 3.11 uses C stack for every level of recursion.
     """

@@ -1,7 +1,7 @@
 """Calls of built-ins, closures, templates and tools.
 
-In tail position a call returns a frame; elsewhere `_run_tail_calls` runs it. Calls with one, two and three
-arguments have their own code, because programs spend most of their time in calls.
+In tail position a call returns a frame; elsewhere the code from `_compile_non_tail` runs it. Calls with one,
+two and three arguments have their own code, because programs spend most of their time in calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from weft.language.ast import Apply, FunctionCall, Node
 from weft.language.builtins import BUILT_IN_NAMES
 
 Completion = Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]
+"""Calls any function: (function, arguments, keyword arguments) -> value, or the frame of a tail call."""
 
 _UNBOUND: Final[Any] = object()
 
@@ -29,14 +30,14 @@ def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool)
     arguments = [compiler.compile(argument) for argument in node.args]
     complete = _completion(compiler, node)
     if ":" in node.func_name:
-        call = _namespaced_call(compiler, node, arguments, complete)
+        call = _compile_namespaced_call(compiler, node, arguments, complete)
     elif node.keywords or not 1 <= len(arguments) <= 3:
-        call = _call(compiler, node, _reader(node), arguments, complete)
+        call = _compile_call(compiler, node, _compile_name(node), arguments, complete)
     else:
-        specialised = (_call_1, _call_2, _call_3)[len(arguments) - 1]
+        specialised = (_compile_call_1, _compile_call_2, _compile_call_3)[len(arguments) - 1]
         call = specialised(compiler.machine.meter, node, arguments, complete)
     call = count_arguments(compiler, node, call)
-    return call if is_tail else _run_tail_calls(call, node)
+    return call if is_tail else _compile_non_tail(call, node)
 
 
 def compile_apply(compiler: Compiler, node: Apply, is_tail: bool) -> Code:
@@ -44,13 +45,13 @@ def compile_apply(compiler: Compiler, node: Apply, is_tail: bool) -> Code:
     arguments = [compiler.compile(argument) for argument in node.args]
     function = compiler.compile(node.function)
     call = count_arguments(
-        compiler, node, _call(compiler, node, function, arguments, _completion(compiler, node))
+        compiler, node, _compile_call(compiler, node, function, arguments, _completion(compiler, node))
     )
-    return call if is_tail else _run_tail_calls(call, node)
+    return call if is_tail else _compile_non_tail(call, node)
 
 
-def _run_tail_calls(call: Code, node: Node) -> Code:
-    """Return code for a call outside of tail position, which runs the frame and all that follow from it."""
+def _compile_non_tail(call: Code, node: Node) -> Code:
+    """Return code for a call outside of tail position: it runs pending tail calls until there is a value."""
 
     def run(env: Env) -> Any:
         try:
@@ -64,7 +65,7 @@ def _run_tail_calls(call: Code, node: Node) -> Code:
     return run
 
 
-def _reader(node: FunctionCall) -> Code:
+def _compile_name(node: FunctionCall) -> Code:
     name = node.func_name
 
     def read(env: Env) -> Any:
@@ -76,7 +77,7 @@ def _reader(node: FunctionCall) -> Code:
     return read
 
 
-def _call(
+def _compile_call(
     compiler: Compiler,
     node: FunctionCall | Apply,
     function: Code,
@@ -93,7 +94,7 @@ def _call(
     return call
 
 
-def _namespaced_call(
+def _compile_namespaced_call(
     compiler: Compiler, node: FunctionCall, arguments: Sequence[Code], complete: Completion
 ) -> Code:
     """Compile a call of a name with a namespace: a local binding, else a template, else a tool."""
@@ -118,7 +119,7 @@ def _namespaced_call(
 
 
 def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
-    """Return the general path of a call, for calls that no specialised code handles."""
+    """Return a function that makes any call, for those that no specialised code handles."""
     meter = compiler.machine.meter
 
     def complete(called: Any, values: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -133,7 +134,9 @@ def _completion(compiler: Compiler, node: FunctionCall | Apply) -> Completion:
     return complete
 
 
-def _call_1(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+def _compile_call_1(
+    meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion
+) -> Code:
     name = node.func_name
     (first,) = arguments
 
@@ -157,7 +160,9 @@ def _call_1(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complet
     return call
 
 
-def _call_2(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+def _compile_call_2(
+    meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion
+) -> Code:
     name = node.func_name
     first, second = arguments
 
@@ -183,7 +188,9 @@ def _call_2(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complet
     return call
 
 
-def _call_3(meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion) -> Code:
+def _compile_call_3(
+    meter: Meter, node: FunctionCall, arguments: Sequence[Code], complete: Completion
+) -> Code:
     name = node.func_name
     first, second, third = arguments
 

@@ -33,7 +33,7 @@ from weft.language.diagnostics import invalid_program, nearest
 from weft.language.task_fields import BUDGETS, NO_CONTEXT_QUERY, validate_context_keyword
 
 CAUGHT_ERROR_OPERATIONS = 50
-"""Operations that a caught error counts: creating it with its location takes the time of many calls."""
+"""Operations that a caught error counts as: creating it with its location takes the time of many calls."""
 
 
 def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
@@ -169,7 +169,7 @@ def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: boo
                     checked = compiler.invoke(validate, (result, number), None, node.span)
                 part = "controller"
                 verdict = compiler.invoke(control, (result, checked, number), None, node.span)
-                is_last, state = _decision(verdict)
+                is_last, state = _parse_decision(verdict)
                 if is_last:
                     return state
             return result
@@ -184,7 +184,7 @@ def _with_round(error: Exception, number: int, **facts: Any) -> Exception:
     return error.with_details(round=number, **facts) if number and isinstance(error, TaskFailed) else error
 
 
-def _decision(verdict: Any) -> tuple[bool, Any]:
+def _parse_decision(verdict: Any) -> tuple[bool, Any]:
     """Parse the result of the controller: whether to stop, and the final value or the next state."""
     if verdict.__class__ is list and len(verdict) == 2 and verdict[0] in ("stop", "continue"):
         return verdict[0] == "stop", verdict[1]
@@ -278,7 +278,7 @@ def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Cod
 
 
 def as_condition_value(value: Any, meter: Meter) -> Any:
-    """Return a value as conditions see it; a task result becomes a dict with its parsed content."""
+    """Return a value as conditions see it: a task result as a dict of its fields and its parsed content."""
     if value.__class__ is TaskResult:
         parsed = value.parsed_content
         value = {**(parsed if parsed.__class__ is dict else {}), **fields_of(value)}

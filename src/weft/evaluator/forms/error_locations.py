@@ -23,7 +23,7 @@ from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.secrets.truncation import cut
 
 _MAX_PARTS = MAX_SHOWN_CHARACTERS + 1
-"""Each node, item and character prints as at least one character, so more would not be shown."""
+"""Most parts of a node to print: each prints as at least one character, so more would not be shown."""
 
 
 def truncate_node(node: Node) -> Node:
@@ -93,23 +93,24 @@ _CAUSED_BY_PROGRAMS = (
 MAX_NAMES = 20
 MAX_SCOPES = 50
 MAX_ITEMS = 10
-"""How many bindings an error shows; errors are stored, also in the records of the tasks that they end."""
+"""Most names, environments and items of a value that an error shows, because errors are stored in records."""
 
 
 def with_location(error: Exception, node: Node, name: str = "the call", env: Env | None = None) -> Exception:
     """Return the error to raise at the node; an error that has a location keeps it.
 
-    `env` is the environment of the node; the error shows its bindings.
+    `name` begins the message for a Python exception. `env` is the environment of the node; the error shows
+    its bindings.
     """
     if isinstance(error, TaskFailed):
-        return with_expression(error, node) if error.span is not NOWHERE else _at(error, node, env)
+        return with_expression(error, node) if error.span is not NOWHERE else _locate(error, node, env)
     if isinstance(error, WeftError) or not isinstance(error, _CAUSED_BY_PROGRAMS):
         return error
-    return _at(_translate(error, name), node, env)
+    return _locate(_translate(error, name), node, env)
 
 
 def with_expression(error: TaskFailed, node: Node) -> TaskFailed:
-    """Return the error with the text of the node at its location, if that node is inside this one.
+    """Return the error with the text of the expression at its location, if `node` contains that expression.
 
     Effects know locations, not nodes; so the tree is searched after a failure.
     """
@@ -130,7 +131,7 @@ def _node_at(node: Node, span: Span) -> Node | None:
     return None
 
 
-def _at(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
+def _locate(error: TaskFailed, node: Node, env: Env | None) -> TaskFailed:
     facts = {} if env is None else {"s_expression_environment": environment_at(env, node)}
     return error.at(node.span, expression_of(node), **facts)
 
@@ -214,14 +215,14 @@ def unbound(name: str, env: Env, node: Node) -> TaskFailed:
     form = why_no_value(name)
     hint = f"; {form}" if form is not None else nearest(name, templates) or nearest(name, known)
     error = program_error("unbound-name", f"'{name}' is not bound{hint}")
-    return _at(error, node, env)
+    return _locate(error, node, env)
 
 
 def expression_of(node: Node) -> str:
     """Return the text of a node on one line, shortened."""
     span = node.span
     start = max(0, span.column - 1)
-    # For a node that has only a location.
+    # The source text, for a node that has only a location or cannot be printed.
     text = span.source.line(span.line)[start : start + 2 * MAX_SHOWN_CHARACTERS]
     if type(node) is not Node:
         with suppress(InvalidProgram):  # too deep to be printed, or built in Python without source text
