@@ -28,7 +28,7 @@ from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import SPAWN_TOOL
 
 MAX_CONTINUATIONS = 20
-"""Most responses of one task with status CONTINUATION, equal to the turns of a session."""
+"""Most responses of one task with status CONTINUATION; the same number as the default of `max_turns`."""
 
 WAITING_TOOLS = frozenset({USER_INPUT_TOOL, SPAWN_TOOL})
 """Tools with which a session may have to wait for a person."""
@@ -60,7 +60,7 @@ class AtomicTask(TaskCode):
             message = "the command of file_paths cannot have placeholders: values never join a command line"
             raise invalid_program(node.span, "bad-value", message)
         self._texts = [
-            _compiled(compiler, text)
+            _compile_text(compiler, text)
             for text in (
                 node.prompt,
                 node.description if node.instructions is not None else None,
@@ -136,7 +136,7 @@ class AtomicTask(TaskCode):
             raise reject_output(machine, error, first) from None
 
     def _request(self, entered: Entered, call: ModelCall) -> TaskResult:
-        """Return the response. The effect enforces the time limit, except while a person is waited for."""
+        """Return the response. The effect enforces the time limit until the task has waited for a person."""
         seconds = self.node.timeout_seconds
         if seconds is None or WAITING_TOOLS.isdisjoint(self.node.tools):
             return self._complete(entered, call)
@@ -153,21 +153,21 @@ class AtomicTask(TaskCode):
             key = machine.next_key()
             spawner = make_spawner(self.compiler, self.node, entered, call, key)
             step = Step(key, call, span, spawner, called_at=called_at)
-            result, outcome = self._request_once(step, call, spawner)
-            if outcome is None:
+            result, continuation = self._request_once(step, call, spawner)
+            if continuation is None:
                 with error_location(span, key):
                     return completed(result, span)
-            call = msgspec.structs.replace(call, continuations=(*call.continuations, outcome))
+            call = msgspec.structs.replace(call, continuations=(*call.continuations, continuation))
         message = f"the task requested a subtask {MAX_CONTINUATIONS} times in a row"
         raise failed(TaskFailure("execution_halted", message, content=result.content), span)
 
     def _request_once(
         self, step: Step, call: ModelCall, spawner: Spawner | None
     ) -> tuple[TaskResult, Continuation | None]:
-        """Return the response, and the result of the subtask that it requests; None without a subtask."""
+        """Return the response, and a Continuation if it requests a subtask, else None."""
         machine = self.compiler.machine
-        limit = f"{step.key}!0"
-        recorded = machine.history.reached(limit)
+        limit_key = f"{step.key}!0"  # records that the chain of this step used up its budget
+        recorded = machine.history.reached(limit_key)
         if recorded is not None:
             machine.history.pass_over(step.key)
             raise TaskFailed(recorded.error, span=step.span, code=recorded.code)
@@ -182,8 +182,8 @@ class AtomicTask(TaskCode):
             if spawner is None or not spawner.owns(error):
                 raise
             failure = TaskFailed(error.error, span=error.span, code=error.problem.code)
-            failure.step_key = limit
-            machine.wait(machine.history.keep(limit, LimitReached(error.error, error.problem.code, 0)))
+            failure.step_key = limit_key
+            machine.wait(machine.history.keep(limit_key, LimitReached(error.error, error.problem.code, 0)))
             raise failure from None
         return result, Continuation(result.content, request, result_json_for_model(outcome))
 
@@ -192,5 +192,5 @@ def _has_placeholders(text: Text | None) -> bool:
     return text is not None and any(not isinstance(part, str) for part in text.parts)
 
 
-def _compiled(compiler: Compiler, text: Text | None) -> FilledText | None:
+def _compile_text(compiler: Compiler, text: Text | None) -> FilledText | None:
     return None if text is None else FilledText(compiler, text)

@@ -24,7 +24,7 @@ def compile_task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code
         if node.criteria is None:
             output = _output(env, node.span)
         else:
-            output, notes = _judged(compiler, env, node.criteria, node.span)
+            output, notes = _evaluate_output(compiler, env, node.criteria, node.span)
         scope = env.child(output=output)
         for index, (test, body, span) in enumerate(cases):
             if test(scope):
@@ -34,10 +34,11 @@ def compile_task_cond(compiler: Compiler, node: TaskCond, is_tail: bool) -> Code
     return run
 
 
-def _judged(compiler: Compiler, env: Env, criteria: str, span: Span) -> tuple[Any, dict[str, Any]]:
-    """Return the output and the notes of its evaluation, which is also bound as a variable.
+def _evaluate_output(compiler: Compiler, env: Env, criteria: str, span: Span) -> tuple[Any, dict[str, Any]]:
+    """Evaluate the last output by the criteria; return the output and the notes of the evaluation.
 
-    An output that is not JSON is used as text, because the cases depend on the evaluation.
+    The evaluation is also bound to the name EVALUATION. An output that is not JSON is used as text, because
+    the cases can test the evaluation alone.
     """
     last = _last_output(env)
     try:

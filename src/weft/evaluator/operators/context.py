@@ -28,12 +28,12 @@ def visible_turns(history: HistorySettings | None) -> tuple[Turn, ...]:
     if history is None or not history.use_session_history:
         return ()
     turns = current_branch().conversation
-    last = history.history_turns_to_include
-    return turns if last is None else turns[max(0, len(turns) - last) :]
+    count = history.history_turns_to_include
+    return turns if count is None else turns[max(0, len(turns) - count) :]
 
 
 def record_turn(history: HistorySettings | None, prompt: str, result: TaskResult) -> None:
-    """Add a turn to the conversation, if the task is recorded."""
+    """Add a turn to the conversation of the running branch, if the settings say so."""
     if history is not None and history.record_in_session_history:
         at = result.notes.get("answered_at")
         turn = Turn(prompt, result.content, at if isinstance(at, str) else None)
@@ -41,7 +41,7 @@ def record_turn(history: HistorySettings | None, prompt: str, result: TaskResult
 
 
 def with_recorded_turns(result: TaskResult, before: tuple[Turn, ...]) -> TaskResult:
-    """Return the result of a composite with the turns that the running branch recorded since `before`."""
+    """Return a composite's result with a note of the turns that its branch added to the turns `before`."""
     own = current_branch().conversation[len(before) :]
     return result.with_notes(**{RECORDED_TURNS: msgspec.to_builtins(own)}) if own else _without_turns(result)
 
@@ -71,14 +71,14 @@ class StepOutput(Struct, frozen=True):
 class SequentialHistory:
     """The outputs of earlier steps, and the text about them that later steps see.
 
-    It is kept in the evaluator; only the text of `text` uses the context window of a model.
+    The outputs stay in the evaluator; only what `text` returns is sent to a model.
     """
 
     def __init__(self, settings: ContextManagement) -> None:
         self.outputs: list[StepOutput] = []
         self._settings = settings
         self._summaries: list[str] = []
-        """The text about each step."""
+        """The text about each step; empty if the settings do not accumulate outputs."""
 
     def add(self, title: str, result: TaskResult) -> None:
         """Add the result of a finished step."""
@@ -86,7 +86,7 @@ class SequentialHistory:
         self.outputs.append(output)
         if self._settings.accumulate_data:
             is_full = self._settings.accumulation_format == "full_output"
-            self._summaries.append((_whole if is_full else _line)(len(self.outputs), output))
+            self._summaries.append((_full_text if is_full else _summary_line)(len(self.outputs), output))
 
     def results(self) -> list[TaskResult]:
         """Return the results so far as a new list."""
@@ -114,11 +114,11 @@ def partial_results(results: Mapping[int, TaskResult]) -> list[dict[str, Any]]:
     return [{"step": step, **result_json(results[step])} for step in sorted(results)]
 
 
-def _whole(number: int, output: StepOutput) -> str:
+def _full_text(number: int, output: StepOutput) -> str:
     return f"[{number}] {output.title}\n{output.result.content}"
 
 
-def _line(number: int, output: StepOutput) -> str:
+def _summary_line(number: int, output: StepOutput) -> str:
     """Return a step in one line: title, status and shortened notes."""
     line = f"{number}. {output.title}: {output.result.status}"
     kept = strip_bookkeeping(output.result.notes)
@@ -135,7 +135,7 @@ class TaskContext(Struct, frozen=True):
     depth: int = 0
     """How many composite tasks and template calls enclose the task."""
     history: SequentialHistory | None = None
-    """The history of the innermost composite that has one."""
+    """Earlier outputs of the innermost composite; None if its parts do not see each other's outputs."""
     model: str | None = None
     """The model of the innermost composite that sets one; the default of the tasks inside."""
     provider: str | None = None

@@ -1,4 +1,4 @@
-"""The director-evaluator loop: direct, optionally run a script, evaluate, until the evaluation succeeds."""
+"""The director-evaluator loop: repeats director, optional script and evaluator until a condition ends it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,9 +28,9 @@ from weft.language.source import Span
 def read_evaluation(result: TaskResult, span: Span) -> dict[str, Any]:
     """Return an evaluator's judgement from its parsed content, notes or text.
 
-    Raise TaskFailed if no judgement has a boolean `success`.
+    Raise TaskFailed if none of the three has a boolean `success`.
     """
-    for found in (result.value, result.notes, _read(result.content)):
+    for found in (result.value, result.notes, _parse_or_none(result.content)):
         if isinstance(found, dict) and isinstance(found.get("success"), bool):
             return {**found, "feedback": "" if found.get("feedback") is None else found["feedback"]}
     message = 'an evaluation must be an object with a boolean "success"'
@@ -67,7 +67,7 @@ def with_evaluation(result: TaskResult) -> TaskResult:
 
 
 def choose_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
-    """Return code that calls the best template for the criteria, passing the `names` that it takes."""
+    """Return code that calls the best template for the criteria with those of `names` that it takes."""
     definition = _best_match(compiler, criteria, span)
     wanted = [parameter.name for parameter in definition.parameters if parameter.name in names]
 
@@ -84,7 +84,7 @@ def _best_match(compiler: Compiler, criteria: str, span: Span) -> TaskDefinition
     return found
 
 
-def _read(content: str) -> Any:
+def _parse_or_none(content: str) -> Any:
     try:
         return parse_output(content, None)
     except BadOutput:
@@ -143,7 +143,7 @@ class LoopTask(TaskCode):
         """Run the loop and return the last result of the director, with the reason for the end."""
         for iteration in range(1, self.limit + 1):
             env["current_iteration"] = iteration
-            result = self._part("director", iteration, self._director, env)
+            result = self._run_part("director", iteration, self._director, env)
             history.add(f"director {iteration}", result)
             env["director_result"] = result
             self._run_script(env, iteration)
@@ -157,7 +157,7 @@ class LoopTask(TaskCode):
                 )
         raise AssertionError("a loop has at least one iteration")
 
-    def _part(self, part: str, iteration: int, code: Code, env: Env) -> TaskResult:
+    def _run_part(self, part: str, iteration: int, code: Code, env: Env) -> TaskResult:
         try:
             return as_task_result(code(env), self.node.span)
         except TaskFailed as error:
@@ -177,16 +177,16 @@ class LoopTask(TaskCode):
             if self._script.node.output_slot is not None:
                 env[self._script.node.output_slot] = error.result()
             return
-        result, errors = _judged(self._script, outcome)
+        result, errors = _script_result(self._script, outcome)
         env.update(script_output=outcome.stdout, script_errors=errors, script_exit_code=outcome.exit_code)
         self._script.leave(entered, result)
 
     def _evaluate(self, env: Env, iteration: int, history: SequentialHistory) -> str | None:
-        """Judge the iteration and return the reason to end the loop, or None."""
+        """Judge the iteration and return the reason to end the loop, or None to continue."""
         code = self._evaluator or choose_evaluator(
             self.compiler, self.node.criteria or "", LOOP_NAMES, self.node.span
         )
-        result = self._part("evaluator", iteration, code, env)
+        result = self._run_part("evaluator", iteration, code, env)
         history.add(f"evaluator {iteration}", result)
         try:
             evaluation = read_evaluation(result, self.node.span)
@@ -203,7 +203,7 @@ class LoopTask(TaskCode):
         return part_failed(error, message, self.node.span, {"iteration": iteration, "part": part})
 
 
-def _judged(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResult, str]:
+def _script_result(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResult, str]:
     """Return the result of a script that ran, failed or not, and the text of its errors."""
     try:
         return script.result(outcome), outcome.stderr

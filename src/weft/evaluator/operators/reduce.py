@@ -46,7 +46,7 @@ class ReduceTask(TaskCode):
         self._reduction = compiler.compile(reduction)
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
-        """Return also the task's own inputs: each part gets only its own one."""
+        """Return also all inputs of the task: each run of the inner task gets only one of them."""
         return super().withheld(inputs, own).union(own)
 
     def initial_value(self, env: Env) -> Any:

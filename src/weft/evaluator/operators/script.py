@@ -46,7 +46,8 @@ class ScriptTask(TaskCode):
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 
     def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
-        run = self._run(entered, default_stdin)
+        """Run the script; `default_stdin` is its standard input if no input sets it."""
+        run = self._prepare_run(entered, default_stdin)
         found: ScriptOutcome = perform(
             self.compiler, run, self.node.span, self.compiler.machine.effects.run_script
         )
@@ -63,7 +64,7 @@ class ScriptTask(TaskCode):
         except TaskFailed as error:
             raise reject_output(self.compiler.machine, error) from None
 
-    def _run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
+    def _prepare_run(self, entered: Entered, default_stdin: str | None) -> ScriptRun:
         node = self.node
         description, shell, *argv = fill_all(self._texts, entered.inner, self.compiler.library)
         inputs = dict(entered.own)
@@ -78,7 +79,9 @@ class ScriptTask(TaskCode):
             argv=self._reject_nul(words),
             shell=shell,
             stdin=stdin,
-            environment={name: self._variable(value) for name, value in inputs.items() if _is_name(name)},
+            environment={
+                name: self._variable(value) for name, value in inputs.items() if _is_variable_name(name)
+            },
             timeout_seconds=node.timeout_seconds,
             template=entered.name,
             subtype=node.subtype,
@@ -142,5 +145,5 @@ def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:
     }
 
 
-def _is_name(name: str) -> bool:
+def _is_variable_name(name: str) -> bool:
     return name.isascii() and name.isidentifier()

@@ -1,4 +1,4 @@
-"""The sequential task: runs its steps in order, or concurrently if they are independent."""
+"""The sequential task: runs its steps in order, or concurrently if it is parallel."""
 
 from collections.abc import Callable
 from typing import Any

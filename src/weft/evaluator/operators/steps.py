@@ -32,7 +32,7 @@ from weft.language.traversal import SPAWN_TOOL
 T = TypeVar("T")
 
 COMPOSITE_OPERATIONS = 10
-"""Operations that a composite task counts: its branch and coroutines take the time of at least 10 calls."""
+"""Operations that a composite counts as: its branch and coroutines take the time of at least 10 calls."""
 
 
 def perform(
@@ -86,7 +86,10 @@ def run_with_timeout(
     *,
     is_enforced_elsewhere: bool = False,
 ) -> T:
-    """Run a task with a time limit, which includes the time of pure code, and return its result."""
+    """Run a task with a time limit, which includes the time of pure code, and return its result.
+
+    With `is_enforced_elsewhere`, the effect enforces the limit until the task has waited for a person.
+    """
     with error_location(span):
         now = machine.now()
         waits = SuspendAwareDeadline(now + seconds, is_enforced_elsewhere=is_enforced_elsewhere)
@@ -127,7 +130,7 @@ def failed(error: TaskError, span: Span) -> TaskFailed:
 
 
 def program_error_at(code: str, message: str, span: Span, *, path: str | None = None) -> ProgramError:
-    """Return an error of the program at that location; with a path, an invalid argument."""
+    """Return an error of the program at that location; `path` names the invalid argument, if there is one."""
     error = program_error(code, message)
     if path is not None:
         error = ProgramError(ValidationFailure(message, path=path), code=code)
@@ -137,7 +140,7 @@ def program_error_at(code: str, message: str, span: Span, *, path: str | None = 
 class error_location:  # noqa: N801  used as `with error_location(span)`
     """Adds the location and the step to errors that have none.
 
-    A class, because a generator costs three times as much.
+    A class, because a context manager from a generator takes three times as long.
     """
 
     __slots__ = ("_key", "_span")
@@ -160,7 +163,8 @@ class error_location:  # noqa: N801  used as `with error_location(span)`
 def part_failed(cause: TaskFailed, message: str, span: Span, details: dict[str, Any]) -> TaskFailed:
     """Return the failure of a composite that is caused by the failure of a part.
 
-    An exceeded budget is returned unchanged, so that its owner sees it and nothing inside catches it.
+    An exceeded budget or other limit is returned unchanged: a budget must keep its type and scope, so that no
+    `try` inside the scope catches it.
     """
     if isinstance(cause, BudgetExceeded) or isinstance(cause.error, ResourceExhaustion):
         return cause

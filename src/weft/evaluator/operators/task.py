@@ -43,7 +43,7 @@ class Inputs:
         self._source = node.input_source
         self._span = node.span
         self._inputs = [
-            (one, None if one.value is None else _code(compiler, one.value)) for one in node.inputs
+            (one, None if one.value is None else _compile_value(compiler, one.value)) for one in node.inputs
         ]
 
     def evaluate(self, env: Env) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Inputs:
         return found
 
 
-def _code(compiler: Compiler, node: Node) -> Code:
+def _compile_value(compiler: Compiler, node: Node) -> Code:
     if isinstance(node, Text):
         return FilledText(compiler, node).fill
     return compiler.compile(node)
@@ -124,11 +124,11 @@ class Entered(Struct, frozen=True):
     inner: Env
     """The environment for names inside the task."""
     inputs: dict[str, Any]
-    """The arguments of the template, if the task is the body of one, then its own inputs."""
+    """The arguments of the template, if the task is the body of one, then the inputs of the task itself."""
     own: dict[str, Any]
     """The inputs of the task itself."""
     template: str | None
-    """The template that the task belongs to, if the task is directly in its body."""
+    """The template whose body contains the task directly; None if there is no such template."""
 
     @property
     def name(self) -> str | None:
@@ -159,7 +159,7 @@ class TaskCode:
         return Entered(env, inner, inputs, own, template)
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
-        """Return the inputs that inner tasks do not inherit: those left out of a subset."""
+        """Return the inputs that inner tasks do not inherit: the irrelevant ones, for a subset."""
         if self.settings.inherit_context != "subset":
             return _NO_NAMES
         return frozenset(inputs).difference(relevant_inputs(self.node, inputs))
@@ -258,13 +258,13 @@ def title_of(node: Node, env: Env) -> str:
     if isinstance(node, TaskNode):
         named = node.output_slot or (node.ref if isinstance(node, Reference) else None)
         prompt = node.description or node.instructions
-        found = named or ("" if prompt is None else _words(prompt, node, env))
+        found = named or ("" if prompt is None else _short_prompt(prompt, node, env))
         if found:
             return found
     return type(node).__name__.lower()
 
 
-def _words(prompt: Text, node: TaskNode, env: Env) -> str:
+def _short_prompt(prompt: Text, node: TaskNode, env: Env) -> str:
     own = {one.name: one.value for one in node.inputs if one.value is not None}
     parts = [part if isinstance(part, str) else _shown_part(part, own, env) for part in prompt.parts]
     words = redact(" ".join("".join(parts).split()))  # titles are sent to models and stored in notes

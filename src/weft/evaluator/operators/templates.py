@@ -38,7 +38,7 @@ from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
 
 def compile_template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
-    """Compile a definition; its value is nil."""
+    """Compile the definition of a template; its value is nil."""
     check_definable(node.name, node.span)
     check_distinct(tuple(parameter.name for parameter in node.parameters), node.span)
 
@@ -74,7 +74,7 @@ def settings_of_reference(node: Reference) -> dict[str, Any]:
 
 
 def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
-    """Return the body of a template with other settings. Raise ProgramError if it is not a task."""
+    """Return the body of a template with changed settings. Raise ProgramError if it cannot have them."""
     if not changes:
         return body
     if not isinstance(body, TaskNode):
@@ -125,7 +125,7 @@ def call_template(
 ) -> Any:
     """Call a template and return its result; `changes` are fields of its body that a reference replaces.
 
-    `outer` replaces the global environment around the arguments, for a subtask that inherits.
+    `outer` replaces the global environment around the arguments, for a subtask that inherits bindings.
     """
     compiler.machine.meter.count(1)
     bindings, settings = _bind_arguments(compiler, definition, arguments, keywords, span)
@@ -134,7 +134,7 @@ def call_template(
     env = ArgumentsEnv(bindings, around, definition.name, is_step=is_step)
     code = _compile_body(compiler, definition, {**settings_of_call(settings, span), **(changes or {})}, span)
     with use_context(current_context().deeper(span, called_at=span if is_step else NOWHERE)):
-        value = _run(compiler, definition, code, env, span)
+        value = _run_body(compiler, definition, code, env, span)
     return _check_return(compiler, definition, value, span)
 
 
@@ -151,7 +151,7 @@ def call_tool(
     return perform(compiler, call, span, effects.call_tool)
 
 
-def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, span: Span) -> Any:
+def _run_body(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, span: Span) -> Any:
     """Return the value of the body; a body that is not a step itself becomes a composite."""
     if isinstance(definition.ast_node, STEP_NODES):
         return code(env)
@@ -174,7 +174,7 @@ def _run(compiler: Compiler, definition: TaskDefinition, code: Code, env: Env, s
 def _compile_body(
     compiler: Compiler, definition: TaskDefinition, changes: Mapping[str, Any], span: Span
 ) -> Code:
-    """Return the compiled body; one with other settings is compiled for this call only."""
+    """Return the compiled body; a body with `changes` is compiled for this call only."""
     if changes:
         return _compile(compiler, definition, replace_settings(definition.ast_node, changes, span))
     known = compiler.bodies.get(definition.name)
@@ -225,7 +225,7 @@ def _bind_arguments(
 def _fill_defaults(
     compiler: Compiler, definition: TaskDefinition, values: dict[str, Any], span: Span
 ) -> dict[str, Any]:
-    """Return the arguments with defaults. Raise ProgramError if one is missing or of a wrong type."""
+    """Return the arguments with defaults. Raise ProgramError if an argument is missing or of a wrong type."""
     missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
@@ -243,7 +243,7 @@ def _fill_defaults(
 
 
 def _check_return(compiler: Compiler, definition: TaskDefinition, value: Any, span: Span) -> Any:
-    """Return the result of a call. Raise TaskFailed if it does not match the template's return type."""
+    """Return the result of a call, parsed if it is text. Raise TaskFailed if it violates the return type."""
     returns = definition.template.returns
     if returns is None:
         return value

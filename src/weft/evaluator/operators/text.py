@@ -15,7 +15,7 @@ from weft.language.source import Span
 
 
 class FilledText:
-    """A compiled text."""
+    """A compiled text with placeholders."""
 
     def __init__(self, compiler: Compiler, text: Text) -> None:
         self._parts: list[str | Code] = [
@@ -50,7 +50,7 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
     if functions:
         message = f"'{functions[0]}' is a function, which cannot leave the program"
         raise program_error_at("wrong-type", message, names[functions[0]])
-    known = list(_known(env, library))
+    known = list(_known_names(env, library))
     if len(missing) == 1:
         message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
     else:
@@ -59,7 +59,7 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
 
 
 def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
-    """Return whether a name is bound here or is a template."""
+    """Return whether a name is bound here or is a template; False for a built-in."""
     scope: Env | None = env
     while scope is not None:
         if name in scope:
@@ -83,14 +83,13 @@ def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
         if isinstance(node, Variable):
             yield node.name, node.span
         elif isinstance(node, FunctionCall):
-            if (
-                ":" not in node.func_name and node.func_name not in BUILT_IN_NAMES
-            ):  # else there is no such name
+            # Built-ins, and tools with their namespace, need no binding.
+            if ":" not in node.func_name and node.func_name not in BUILT_IN_NAMES:
                 yield node.func_name, node.span
             yield from _names([*node.args, *(value for _, value in node.keywords)])
 
 
-def _known(env: Env, library: TaskLibrary) -> Iterator[str]:
+def _known_names(env: Env, library: TaskLibrary) -> Iterator[str]:
     scope: Env | None = env
     while scope is not None:
         yield from scope
