@@ -46,10 +46,10 @@ def chain_scope(limits: EvaluationLimits, outer: Scope, now: float) -> Scope:
 
 
 def depth_limit(chain: Chain | None, *, default: int, of_author: int | None, of_request: int | None) -> int:
-    """Return how deep a chain may get below a task.
+    """Return the maximum depth of a chain; `chain` is the one so far, None before the first subtask.
 
-    `max_depth` counts levels below the task that sets it. The value of the author replaces the default. So
-    does the value of a request, up to a bound. Inner tasks can only lower the limit.
+    `max_depth` counts levels below the task that sets it. The author's value replaces the default; without
+    one, a request's value does, up to MAX_REQUESTED_DEPTH. All other values can only lower the limit.
     """
     if chain is None:
         if of_author is None:

@@ -24,14 +24,14 @@ from weft.secrets.truncation import cut
 TASK_TYPES = ("atomic", "sequential", "reduce", "script", "director_evaluator_loop")
 
 MAX_TEXT = 2_000
-"""Longest description; it selects a template and must not carry data."""
+"""Most characters of each text in a request: texts select a template and must not carry data."""
 
 MAX_LISTED = 100
 """Most hints or files of one request."""
 
 
 class SubtaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The request of the specification; `name` takes precedence over the other ways to select a template."""
+    """A subtask request as specified; `name` takes precedence over the other ways to select a template."""
 
     type: str
     inputs: dict[str, Any]
@@ -53,16 +53,16 @@ class BadRequest(Exception):
         self.problems = problems
 
 
-def _text(description: str) -> dict[str, Any]:
+def _string_schema(description: str) -> dict[str, Any]:
     return {"type": "string", "minLength": 1, "maxLength": MAX_TEXT, "description": description}
 
 
-def _texts(description: str) -> dict[str, Any]:
+def _list_schema(description: str) -> dict[str, Any]:
     items = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
     return {"type": "array", "items": items, "maxItems": MAX_LISTED, "description": description}
 
 
-def _settings(description: str, **properties: Any) -> dict[str, Any]:
+def _object_schema(description: str, **properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -72,13 +72,15 @@ def _settings(description: str, **properties: Any) -> dict[str, Any]:
 
 
 PROPERTIES: dict[str, dict[str, Any]] = {
-    "name": _text("The template that does the work. Leave it out to have one chosen by the description."),
+    "name": _string_schema(
+        "The template that does the work. Leave it out to have one chosen by the description."
+    ),
     "type": {"type": "string", "enum": list(TASK_TYPES), "description": "The kind of the template."},
     "inputs": {"type": "object", "description": "The arguments of the template, by name."},
-    "description": _text("What the subtask is to do; chooses the template where no name is given."),
-    "subtype": _text("The subtype of the template."),
-    "template_hints": _texts("Words that the template should have to do with."),
-    "context_management": _settings(
+    "description": _string_schema("What the subtask is to do; chooses the template where no name is given."),
+    "subtype": _string_schema("The subtype of the template."),
+    "template_hints": _list_schema("Words that the template should have to do with."),
+    "context_management": _object_schema(
         "Context of the subtask; by default it inherits none and fetches its own.",
         inherit_context={"type": "string", "enum": list(get_args(InheritContext))},
         accumulate_data={"type": "boolean"},
@@ -90,8 +92,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "minimum": 1,
         "description": "How many levels of subtasks there may be, this one included.",
     },
-    "file_paths": _texts("Files that the subtask needs; they come first in its context."),
-    "history_config": _settings(
+    "file_paths": _list_schema("Files that the subtask needs; they come first in its context."),
+    "history_config": _object_schema(
         "What the subtask sees of the conversation.",
         use_session_history={"type": "boolean"},
         history_turns_to_include={"type": ["integer", "null"], "minimum": 1},
@@ -118,7 +120,7 @@ def read_request(request: dict[str, Any]) -> SubtaskRequest:
     if problems:
         raise BadRequest(problems)
     try:
-        return msgspec.convert(from_python(_with_whole_depth(request)), SubtaskRequest)
+        return msgspec.convert(from_python(_with_integer_depth(request)), SubtaskRequest)
     except (ValueError, RecursionError) as error:
         raise BadRequest([str(error)]) from None
 
@@ -134,7 +136,7 @@ def _conflicts(settings: Any) -> list[str]:
     return [] if problem is None else [f"/context_management: {problem.message}"]
 
 
-def _with_whole_depth(request: dict[str, Any]) -> dict[str, Any]:
+def _with_integer_depth(request: dict[str, Any]) -> dict[str, Any]:
     """Return the request with an int for a depth such as 3.0, which JSON Schema accepts as an integer."""
     depth = request.get("max_depth")
     return request if depth is None else {**request, "max_depth": int(depth)}
@@ -153,10 +155,14 @@ MAX_DESCRIPTION = 200
 
 
 def tool_definition(library: TaskLibrary) -> ToolDefinition:
-    """Return the tool for a model that may spawn templates of the library."""
+    """Return the definition of the spawn tool, which lists the templates of the library for a model."""
     templates = sorted(library, key=lambda one: one.name)
     shown = templates[:MAX_LISTED_TEMPLATES]
-    lines = [DESCRIPTION, "Templates:" if shown else "There are no templates.", *map(_line, shown)]
+    lines = [
+        DESCRIPTION,
+        "Templates:" if shown else "There are no templates.",
+        *map(_describe_template, shown),
+    ]
     if len(templates) > len(shown):
         lines.append(f"- and {len(templates) - len(shown)} more, by description")
     names = [one.name for one in shown] if len(shown) == len(templates) else []
@@ -164,14 +170,14 @@ def tool_definition(library: TaskLibrary) -> ToolDefinition:
 
 
 def _schema(names: list[str]) -> dict[str, Any]:
-    """Return the request's schema; an enumeration of names helps small models to write a valid one."""
+    """Return the schema of a request; an enumeration of template names helps small models to fill it in."""
     if not names:
         return REQUEST_SCHEMA
     name = {"type": "string", "enum": names, "description": PROPERTIES["name"]["description"]}
     return {**REQUEST_SCHEMA, "properties": {**PROPERTIES, "name": name}}
 
 
-def _line(definition: TaskDefinition) -> str:
+def _describe_template(definition: TaskDefinition) -> str:
     parameters = [one.name if one.is_required else f"{one.name} (optional)" for one in definition.parameters]
     inputs = ", ".join([*parameters, *(f"{name} (optional)" for name in open_inputs(definition))])
     kind = definition.type if definition.subtype is None else f"{definition.type}, {definition.subtype}"

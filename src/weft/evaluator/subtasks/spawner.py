@@ -32,12 +32,12 @@ from weft.language.traversal import SPAWN_TOOL
 def make_spawner(
     compiler: Compiler, node: Atomic, entered: Entered, call: ModelCall, key: str
 ) -> "Spawner | None":
-    """Return the spawner of a request; None if its template does not list the tool."""
+    """Return the spawner of the step `key`; None if its task does not list SPAWN_TOOL."""
     return Spawner(compiler, node, entered, call, key) if SPAWN_TOOL in call.tools else None
 
 
 class Spawner:
-    """Spawns the subtasks of one step. Created with the step, to keep its context."""
+    """Spawns the subtasks of one step. Created with the step, to capture the context of its task."""
 
     def __init__(self, compiler: Compiler, node: Atomic, entered: Entered, call: ModelCall, key: str) -> None:
         self.compiler = compiler
@@ -80,7 +80,7 @@ class Spawner:
         return SpawnedSubtask(self, f"{self.key}/s{number}", read, definition, inner, errors)
 
     def owns(self, error: BudgetExceeded) -> bool:
-        """Return whether the budget belongs to the chain that starts here; the task then fails with it."""
+        """Return whether the budget belongs to the chain that starts at this task, which then fails."""
         return self._scope is not None and error.scope is self._scope
 
     def _chain_scope(self) -> Scope:
@@ -93,7 +93,7 @@ class Spawner:
         return self._scope
 
     def _links_here(self, template: str | None, entered: Entered) -> tuple[Link, ...]:
-        """Return the links so far, including the template of this task."""
+        """Return the links of the chain so far, the template of this task included."""
         before = () if self.context.chain is None else self.context.chain.links
         if template is None:
             return before
@@ -195,7 +195,7 @@ class SubtaskErrors:
             raise self._invalid("the request is not valid", error.problems) from None
 
     def choose_template(self, compiler: Compiler, request: SubtaskRequest) -> TaskDefinition:
-        """Return the template of the request. Raise TaskFailed without a match or for wrong inputs."""
+        """Return the template of the request. Raise TaskFailed if none matches or the inputs are wrong."""
         try:
             definition = choose_template(compiler.library, request)
         except TaskFailed as error:
@@ -206,7 +206,7 @@ class SubtaskErrors:
         return definition
 
     def check_cycle(self, links: tuple[Link, ...], own: Link) -> None:
-        """Raise TaskFailed if the same work is already running further up, because it would never end."""
+        """Raise TaskFailed if the chain already has this template with these inputs: it would never end."""
         if own not in links:
             return
         names = [one.template for one in links[links.index(own) :]]
@@ -217,14 +217,14 @@ class SubtaskErrors:
         )
 
     def failure(self, error: TaskError, template: str | None = None, **details: Any) -> TaskFailed:
-        """Return the failure of a subtask that is caused by an error."""
+        """Return the failure that an error causes; without `template`, the subtask was not run."""
         what = "the subtask was not run" if template is None else f"the subtask '{template}' failed"
         return TaskFailed(self._failure(error, what, **details))
 
     def budget_failure(self, error: BudgetExceeded, scope: Scope) -> BudgetExceeded:
         """Return the error for a used-up budget; a budget of the chain is wrapped once as a subtask failure.
 
-        A budget of an enclosing scope is returned unchanged, so that its owner sees it.
+        The error for an enclosing scope is returned unchanged, so that the scope recognizes it.
         """
         if error.scope is not scope or _is_wrapped(error.error):
             return error

@@ -12,28 +12,29 @@ from weft.language.library import TaskDefinition, TaskLibrary, open_inputs, word
 MAX_CANDIDATES = 20
 """Most template names that an error lists for a model to choose from."""
 
-_FILLERS = words(
+_STOP_WORDS = words(
     "a an and are as at be by do does for from give has have in into is it its make me my of on one or our "
     "please some task subtask template that the their them then these this those to use using want was we "
     "what which with you your"
 )
-"""Words that carry no information about a template."""
+"""Words that are ignored in a description."""
 
 
 def choose_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefinition:
     """Return the template of a request. Raise TaskFailed with the candidates if there is no match.
 
     Without a name, templates of the type and subtype that accept the inputs are ranked by exact name among
-    the hints, then by words shared with hints and description, then by name.
+    the hints, then by words shared with hints and description, then by name. The only template of a subtype
+    needs no shared words.
     """
     if request.name is not None:
-        return _named(library, request.name)
+        return _find_by_name(library, request.name)
     candidates = library.find(task_type=request.type, subtype=request.subtype)
     fitting = [one for one in candidates if not input_problems(one, request.inputs)]
     scored = sorted((_score(one, request), one.name) for one in fitting)
     if scored and (scored[0][0] < (0, 0) or (request.subtype is not None and len(scored) == 1)):
         return library.get_task(scored[0][1])
-    raise _not_found(_why(request, candidates, fitting), candidates or library)
+    raise _not_found(_explain_no_match(request, candidates, fitting), candidates or library)
 
 
 def input_problems(definition: TaskDefinition, inputs: dict[str, Any]) -> list[str]:
@@ -51,7 +52,7 @@ def input_problems(definition: TaskDefinition, inputs: dict[str, Any]) -> list[s
     ]
 
 
-def _named(library: TaskLibrary, name: str) -> TaskDefinition:
+def _find_by_name(library: TaskLibrary, name: str) -> TaskDefinition:
     found = library.tasks.get(name)
     if found is None:
         raise _not_found(f"there is no template '{name}'{nearest(name, library.tasks)}", library)
@@ -61,11 +62,13 @@ def _named(library: TaskLibrary, name: str) -> TaskDefinition:
 def _score(definition: TaskDefinition, request: SubtaskRequest) -> tuple[int, int]:
     """Return a sort key; lower is better, and (0, 0) is no match."""
     named = request.template_hints.count(definition.name)
-    wanted = words(" ".join((request.description or "", *request.template_hints))) - _FILLERS
+    wanted = words(" ".join((request.description or "", *request.template_hints))) - _STOP_WORDS
     return -min(named, 1), -len(wanted & words_of(definition))
 
 
-def _why(request: SubtaskRequest, candidates: list[TaskDefinition], fitting: list[TaskDefinition]) -> str:
+def _explain_no_match(
+    request: SubtaskRequest, candidates: list[TaskDefinition], fitting: list[TaskDefinition]
+) -> str:
     kind = request.type if request.subtype is None else f"{request.type}, {request.subtype}"
     if not candidates:
         return f"there is no template of that kind ({kind})"
