@@ -26,13 +26,15 @@ class Branch(greenlet):
 
     def __init__(self, run: Callable[[], Any], scope: Scope, prefix: str = "", *, level: int = 0) -> None:
         super().__init__(run)
-        self.gr_context = copy_context()  # a greenlet would start with an empty one
+        self.gr_context = copy_context()  # a greenlet would start with an empty context
         self.scope = scope
         self.level = level
+        """How many concurrent forms enclose the branch."""
         self.prefix = prefix
         self.item = 0
         """Number, from 1, of the item that the branch evaluates; 0 outside of parallel items."""
         self.steps = 0
+        """Number of steps that the branch has made in the current item."""
         self.limits = 0
         """Number of scopes with limits that were opened since the last step."""
         self.replayed_limit: ReplayedLimit | None = None

@@ -12,12 +12,15 @@ from weft.language.task_fields import BUDGETS
 
 
 class SuspendAwareDeadline:
-    """A deadline that counts recorded waiting time, overlapping waits only once."""
+    """A deadline that counts the time in which the run waited for people, also while it was suspended."""
 
     __slots__ = ("_is_counting", "_spans", "due")
 
     def __init__(self, due: float, *, is_enforced_elsewhere: bool = False) -> None:
-        """Create a deadline; with `is_enforced_elsewhere` it is inactive until a wait is added."""
+        """Create a deadline; with `is_enforced_elsewhere` it is inactive until a wait is added.
+
+        `due` is a time of the event loop.
+        """
         self.due = due
         self._is_counting = not is_enforced_elsewhere
         self._spans: list[tuple[float, float]] = []
@@ -53,7 +56,7 @@ SLICE_OPERATIONS = 5_000
 """Operations between two checks of the clock: a few milliseconds of pure code."""
 
 MAX_NESTED_SCOPES = 100
-"""How deep budgets and timeouts may nest; every use is counted in all of them."""
+"""How deep budgets and timeouts may nest; bounded because every use is counted in all of them."""
 
 RESERVABLE = ("tokens", "cost")
 """Resources that are reserved before they are used, and counted by spender."""
@@ -72,7 +75,7 @@ class EvaluationLimits(Struct, frozen=True, kw_only=True):
     """Limits of one evaluation. The limit for nested non-tail calls is `weft.language.traversal.FRAMES`."""
 
     steps: int = 10_000_000
-    """Operations: calls and rounds of loops, plus the length of long lists that a built-in traverses."""
+    """Operations: calls, rounds of loops, and a fraction of the length of values that built-ins traverse."""
     calls: int = 10_000
     """Requests to models, scripts, tools and memory."""
     tokens: float | None = None
@@ -117,7 +120,7 @@ class Scope:
             raise exhausted("depth", f"more than {MAX_NESTED_SCOPES} budgets and timeouts inside each other")
         self.used = dict.fromkeys(COUNTED, 0.0)
         self.reserved = dict.fromkeys(RESERVABLE, 0.0)
-        """What running requests may still use."""
+        """Amounts that are reserved for running requests."""
         self.reservations = 0
         self._queue: WaitQueue | None = None
         self.spenders: dict[str, dict[str, float]] = {}
@@ -143,7 +146,7 @@ class Scope:
             scope = scope.outer
 
     def spend(self, resource: str, amount: float) -> None:
-        """Count a use here and in all enclosing scopes. Raise BudgetExceeded for the outermost one."""
+        """Count a use here and in all enclosing scopes. Raise BudgetExceeded as `check` does."""
         scope: Scope | None = self
         while scope is not None:
             scope.used[resource] += amount
@@ -155,13 +158,13 @@ class Scope:
         for scope in self.chain():
             scope.used[resource] += amount
 
-    def replay_limit(self, error: BudgetExceeded, steps: float | None) -> None:
-        """Replay a recorded limit: fail with `error`, after `steps` operations if given; no deadline."""
+    def replay_limit(self, error: BudgetExceeded, operations: float | None) -> None:
+        """Replay a recorded limit: fail with `error`, after that many operations if given; no deadline."""
         self.replayed_limit = error
         self.seconds = self.waits = self._own_deadline = self._paused_at = None
         self.find_deadline()
-        if steps is not None:  # the last operation was counted and not performed
-            self.limits = {**self.limits, "steps": steps - 1}
+        if operations is not None:  # the last operation was counted and not performed
+            self.limits = {**self.limits, "steps": operations - 1}
 
     def raise_replayed_limit(self) -> None:
         """Raise the recorded error of this scope or of an enclosing one, if there is one."""
@@ -213,7 +216,7 @@ class Scope:
         self.wait_queue().notify()
 
     def left(self, resource: str) -> float:
-        """Return how much may still be used or reserved, in all scopes."""
+        """Return how much may still be used or reserved, here and in all enclosing scopes."""
         return min(scope.available(resource) for scope in self.chain())
 
     def wait_queue(self) -> WaitQueue:
@@ -269,7 +272,7 @@ class Scope:
         return self.limit_of(resource) - self.used[resource] - self.reserved.get(resource, 0.0)
 
     def check_time(self, now: float) -> None:
-        """Raise BudgetExceeded if a deadline has passed, for the outermost one."""
+        """Raise BudgetExceeded for the outermost deadline that has passed, if there is one."""
         if self.deadline is not None and now >= self.deadline:
             raise self.late(now)
 
@@ -309,13 +312,14 @@ class Scope:
         self.find_deadline()
 
     def due(self) -> float | None:
-        """Return the earliest deadline that counts waits, of this scope or an enclosing one."""
+        """Return the earliest deadline that counts waits, here or in an enclosing scope; None without one."""
         return min((scope.waits.due for scope in self.chain() if scope.waits is not None), default=None)
 
     def count_wait(self, begun: float, ended: float, due: float | None = None) -> None:
         """Add past time, by any clock, in which the run was suspended for a person.
 
-        `due` is the earliest deadline as it was stored at that time; it stays valid.
+        `due` is the deadline that was stored with the question, as a time of the event loop; the earliest
+        deadline must not be later.
         """
         counting = [scope.waits for scope in self.chain() if scope.waits is not None]
         for waits in counting:
@@ -340,8 +344,8 @@ class Scope:
 class Meter:
     """Counts operations for the running scope.
 
-    Only variable look-ups are more frequent. So compiled code just decrements `left`, and calls `refill` when
-    it is negative; the scopes are charged one slice at a time.
+    Counting is so frequent that compiled code only decrements `left`, and calls `refill` when it is negative;
+    the scopes are charged one slice at a time.
     """
 
     __slots__ = ("_granted", "_now", "left", "scope", "size")
@@ -352,6 +356,7 @@ class Meter:
         self._now = now
         self.left = 0
         self._granted = 0
+        """Size of the current slice, in operations."""
 
     def enter(self, scope: Scope) -> None:
         """Count for `scope` from now on."""
@@ -365,8 +370,8 @@ class Meter:
         has_run = self._granted > 0
         self._settle()
         if has_run and self.scope.deadline is not None:
-            # Only after a whole slice: a replay must end at the same operation, so timing must not end code
-            # between two steps.
+            # Checked only after a whole slice, so that time never ends the short code between two steps: a
+            # replay must end at the same operation.
             try:
                 self.scope.check_time(self._now())
             except BudgetExceeded as error:
@@ -374,9 +379,9 @@ class Meter:
                 raise
         self._granted = self.left = int(min(SLICE_OPERATIONS, self.scope.left("steps")))
 
-    def count(self, steps: int) -> None:
+    def count(self, operations: int) -> None:
         """Count several operations at once."""
-        self.left -= steps
+        self.left -= operations
         if self.left < 0:
             self.refill()
 

@@ -17,7 +17,7 @@ class ScopeAccount:
         self._scope = scope
         self._spender = spender
         self.is_used = False
-        """Whether a reservation was made; its usage is then counted when it is settled."""
+        """Whether `reserve` was called; the usage is then counted when the reservation is settled."""
 
     def left(self) -> Allowance:
         """Return what is neither used nor reserved, also by concurrent requests."""
@@ -82,10 +82,10 @@ def pay(scope: Scope, spender: str, usage: Any) -> None:
         return
     tokens = usage.get("tokens")
     if tokens is None:
-        tokens = _amount(usage.get("input_tokens")) + _amount(usage.get("output_tokens"))
-    scope.pay(spender, {"tokens": _amount(tokens), "cost": _amount(usage.get("cost"))})
+        tokens = _reported_amount(usage.get("input_tokens")) + _reported_amount(usage.get("output_tokens"))
+    scope.pay(spender, {"tokens": _reported_amount(tokens), "cost": _reported_amount(usage.get("cost"))})
 
 
-def _amount(value: Any) -> float:
-    """Return a reported number if it is usable, else 0: a paid response must not be lost for a bad report."""
+def _reported_amount(value: Any) -> float:
+    """Return a reported number, or 0 if it is unusable: a bad report must not lose a paid response."""
     return min(value, MAX_AMOUNT) if is_number(value) and value > 0 else 0

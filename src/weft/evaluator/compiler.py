@@ -17,11 +17,11 @@ from weft.language.library import TaskDefinition, TaskLibrary
 from weft.language.source import NOWHERE, Span
 
 Form = Callable[["Compiler", Any, bool], Code]
-"""Compiles one kind of node: (compiler, node, is_tail)."""
+"""Compiles one kind of node: (compiler, node, whether it is in tail position) -> code."""
 
 
 class TaskCalls(Protocol):
-    """Calls templates and tools; the operators implement it."""
+    """Calls templates and tools; the module `operators.templates` implements it."""
 
     def call_template(
         self,
@@ -57,7 +57,7 @@ class NoTaskCalls:
 
 
 class Compiler:
-    """Compiles nodes for one evaluator; the compiled code refers to its machine."""
+    """Compiles nodes for one evaluator; the compiled code runs on the evaluator's machine."""
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Compiler:
         """Compiled bodies of templates by name, each with its definition."""
         self._forms = forms
         self._hidden: list[frozenset[str]] = [frozenset()]
+        """The built-ins that local names hide, for each scope that is being compiled, the innermost last."""
 
     def compile(self, node: Node, *, is_tail: bool = False) -> Code:
         form = self._forms.get(type(node))
@@ -163,12 +164,12 @@ class Compiler:
 
 
 def count_work(arguments: Sequence[Any]) -> int:
-    """Return how many operations it counts to traverse the arguments: 1 per 256 elements."""
+    """Return how many operations a traversal of the arguments counts as: 1 per 256 elements or characters."""
     return sum(len(one) for one in arguments if isinstance(one, list | str | dict)) >> 8
 
 
 def order_arguments(function: Closure, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
-    """Return all arguments of a closure by position."""
+    """Return all arguments in the order of the closure's parameters. Raise ProgramError for wrong ones."""
     name = function.name or "the function"
     values = dict(zip(function.parameters, arguments, strict=False))
     for keyword, value in keywords.items():

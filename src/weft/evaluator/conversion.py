@@ -32,7 +32,7 @@ the work and differ each time, which would change the digests of the following r
 
 
 def as_text(value: Any) -> str:
-    """Return a value as text: the content of a task result, a string itself, else its JSON text."""
+    """Return a value as text: a string as it is, a task result's content, else JSON. Raise ProgramError."""
     if not is_data(value):
         raise _not_data(value)
     return to_text(value)
@@ -52,7 +52,7 @@ def is_data(value: Any) -> bool:
 
 
 def as_result(value: Any) -> TaskResult:
-    """Return a value as a task result; other values become the content of a completed one."""
+    """Return a task result as it is; any other value becomes the content of a completed result."""
     if value.__class__ is TaskResult:
         return value
     if isinstance(value, str):
@@ -72,7 +72,7 @@ def result_json_for_model(result: TaskResult) -> dict[str, Any]:
 
 
 def error_json_for_model(error: TaskError) -> dict[str, Any]:
-    """Return an error as JSON for a model, without bookkeeping notes, its causes included."""
+    """Return an error and its causes as JSON for a model, without bookkeeping notes and environments."""
     return _strip_nested(msgspec.to_builtins(error))
 
 
@@ -82,7 +82,7 @@ def strip_bookkeeping(notes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _strip_nested(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an error or result, as JSON, without bookkeeping notes on any level."""
+    """Return an error or result, as JSON, without bookkeeping notes and environments on any level."""
     stripped = dict(value)
     if isinstance(notes := value.get("notes"), dict):
         stripped["notes"] = strip_bookkeeping(notes)
@@ -116,7 +116,7 @@ def from_python(value: Any) -> Any:
 
 
 def require_json(what: str, value: Any) -> Any:
-    """Return the result of a tool as a value of the language. Raise TaskFailed if it is not JSON."""
+    """Return a tool's result as a value of the language. Raise TaskFailed about `what` if it is not JSON."""
     try:
         found = from_python(value)
         msgspec.json.encode(found)  # fails for lone surrogates, which cannot be stored
@@ -134,20 +134,20 @@ def check_context_result(value: Any) -> Any:
         found = from_python(value)
         text = msgspec.json.encode(found).decode()
     except ValueError as error:
-        raise _not_parsed(str(error), None) from None
+        raise _context_failure(str(error), None) from None
     try:
         msgspec.convert(
             {"context_summary": "", **found} if isinstance(found, dict) else found, AssociativeMatchResult
         )
     except msgspec.ValidationError as error:
-        raise _not_parsed(str(error), cut(text, MAX_SHOWN_CHARACTERS)) from None
+        raise _context_failure(str(error), cut(text, MAX_SHOWN_CHARACTERS)) from None
     return found
 
 
-def _not_parsed(why: str, answer: str | None) -> TaskFailed:
+def _context_failure(why: str, text: str | None) -> TaskFailed:
     details: dict[str, Any] = {"violations": [why]}
-    if answer is not None:
-        details["partial_context"] = answer
+    if text is not None:
+        details["partial_context"] = text
     message = f"the result of memory is not an AssociativeMatchResult: {why}"
     return TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
 
@@ -162,9 +162,9 @@ def check_tool_result(tool: str, value: Any) -> Any:
     return found
 
 
-def _status_of(answer: Any) -> Any:
+def _status_of(value: Any) -> Any:
     """Return the status of a TaskResult in JSON form, or None for any other value."""
-    return answer.get("status") if isinstance(answer, dict) and {"content", "notes"} & answer.keys() else None
+    return value.get("status") if isinstance(value, dict) and {"content", "notes"} & value.keys() else None
 
 
 def _convert(value: Any, levels: int) -> Any:

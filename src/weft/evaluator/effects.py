@@ -1,7 +1,7 @@
 """The Effects protocol: the requests of the evaluator and the interface that performs them.
 
-A model can request subtasks while its own task is running. If its template lists the tool, the step carries
-a `Spawn` that evaluates the subtask below that step, with the same effects and budgets.
+A model can request subtasks while its own task is running. If its template lists SPAWN_TOOL, the step
+carries a `Spawn` that evaluates the subtask below that step, with the same effects and budgets.
 
 The evaluator is deterministic. A step's key says where in the evaluation the step was made. It is the same
 whenever the same program is evaluated with the same results, whatever ran concurrently.
@@ -36,7 +36,7 @@ class Reservation(Protocol):
         ...
 
     def release(self) -> None:
-        """Release all of it, because no request was made or charged."""
+        """Release the whole amount, because no request was made or charged."""
         ...
 
 
@@ -102,8 +102,8 @@ class Subtask(Protocol):
     async def run(self) -> TaskResult:
         """Evaluate the subtask and return its completed result.
 
-        Raise TaskFailed (`subtask_failure`), which may be shown to a model, and BudgetExceeded when a
-        budget around the spawning task or of the whole chain is used up, which must end everything inside.
+        Raise TaskFailed (`subtask_failure`) for a failure that a model may see. Raise BudgetExceeded if a
+        budget of the chain or around the spawning task is used up; it must end all that the budget limits.
         """
         ...
 
@@ -145,6 +145,7 @@ class Files(Struct, frozen=True):
     source: str
     paths: tuple[str, ...] = ()
     text: str | None = None
+    """The command that lists the files, or the description to match."""
     optional: tuple[int, ...] | UnsetType = UNSET
     """Positions of the paths that may be missing. Unset if no path is optional, so that digests stored before
     optional paths existed stay the same."""
@@ -160,7 +161,7 @@ class Turn(Struct, frozen=True):
 
 
 class Repair(Struct, frozen=True):
-    """A rejected response and its error, for the second request."""
+    """A response that does not match the output format, and why; part of the second request."""
 
     content: str
     error: str
@@ -190,8 +191,8 @@ class ModelCall(Struct, frozen=True, kw_only=True):
     unmentioned: tuple[str, ...] = ()
     """The relevant inputs that no placeholder of prompt or system shows; the model gets them as data."""
     mentioned: tuple[str, ...] = ()
-    """The inherited bindings that such a placeholder shows, by this or another name; the model does not get
-    them again as data."""
+    """The inherited bindings that a placeholder of prompt or system shows, by their own or another name; the
+    model does not get them again as data."""
     output_format: OutputFormat | None = None
     output_schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the output format."""
@@ -259,7 +260,7 @@ class Composite(Struct, frozen=True, kw_only=True):
 
 
 class StepRecord(Struct, frozen=True):
-    """The stored task of a step and its attempt, usable as an idempotency key."""
+    """The task record of a step and the attempt; both together can serve as an idempotency key."""
 
     task_id: TaskId
     attempt: int
@@ -273,9 +274,9 @@ class Step(Struct, frozen=True):
     request: ModelCall | ScriptRun | ToolCall | ContextQuery | Composite
     span: Span = NOWHERE
     spawn: Spawn | None = None
-    """Evaluates subtasks of this step; None if it may not have any."""
+    """Evaluates subtasks of this step; None if the step may not spawn any."""
     record: StepRecord | None = None
-    """The stored task, for scripts and tools that need it; None if it is not stored or not needed."""
+    """The task record of the step, for scripts and tools; None if there is no record or no use for it."""
     called_at: Span = NOWHERE
     """Where its template is called, if the step is the body of a template."""
 
@@ -325,7 +326,7 @@ class Effects(Protocol):
         ...
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """Return the result of a composite: of `body`, or a recorded one. A ValueResult keeps its type."""
+        """Return the recorded result of a composite, else that of `body`. A ValueResult keeps its type."""
         ...
 
     def log(self, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Environments: bindings, each with the enclosing environment."""
+"""Environments: bindings of names, chained to the enclosing environment."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ class Env(dict[str, Any]):
     """Bindings, and `outer`, the enclosing environment.
 
     `env[name]` searches the chain from the inside out. Variable look-ups are the most frequent operation of
-    the evaluator; this way a local one runs no Python code.
+    the evaluator; in a subclass of dict, the look-up of a local name runs no Python code.
     """
 
     __slots__ = ("outer",)
@@ -56,32 +56,32 @@ class Env(dict[str, Any]):
 class GlobalEnv(Env):
     """The outermost environment: built-ins, `taskLibrary`, and the templates of the library by name."""
 
-    __slots__ = ("_before", "_users", "library")
+    __slots__ = ("_before", "_evaluations", "library")
 
     def __init__(self, library: TaskLibrary) -> None:
         super().__init__()
         self.library = library
-        self._users = 0
+        self._evaluations = 0
         self._before: dict[str, Any] = {}
-        """Earlier values of the names that an evaluation has bound."""
+        """The values to restore when the last of the concurrent evaluations ends; _UNBOUND for a new name."""
         self["taskLibrary"] = library
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._before.pop(name, None)  # a definition by the program is kept
+        self._before.pop(name, None)  # the program defines the name, so `_restore` must not touch it
         super().__setitem__(name, value)
 
     @contextmanager
     def bound(self, bindings: Mapping[str, Any]) -> Iterator[None]:
-        """Bind names during an evaluation; names that the program itself defines or assigns are kept."""
-        self._users += 1
+        """Bind names during an evaluation, then restore all but those that the program defines or assigns."""
+        self._evaluations += 1
         for name in bindings:
             self._before.setdefault(name, self.get(name, _UNBOUND))
         self.update(bindings)
         try:
             yield
         finally:
-            self._users -= 1
-            if not self._users:  # concurrent evaluations share these names
+            self._evaluations -= 1
+            if not self._evaluations:  # concurrent evaluations share these names
                 self._restore()
 
     def _restore(self) -> None:

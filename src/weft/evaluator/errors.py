@@ -25,7 +25,7 @@ from weft.secrets.registry import redact_struct
 _ORDER = ("resource", "reason", "message", "path", "invalidModel", "location", "metrics", "details")
 """Fields in the order of the schema; `violations`, `content` and `notes` follow."""
 
-_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_INVALID_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML does not allow."""
 
 
@@ -61,7 +61,7 @@ def _add(parent: ET.Element, name: str, value: Any) -> None:
 
 
 def _text(value: str) -> str:
-    return _NO_XML.sub("\ufffd", value)
+    return _INVALID_IN_XML.sub("\ufffd", value)
 
 
 class TaskFailed(AuthorError):
@@ -71,7 +71,7 @@ class TaskFailed(AuthorError):
     exit_code = 1
 
     def __init__(self, error: TaskError, *, span: Span = NOWHERE, code: str = "task-failed") -> None:
-        # All failures of programs pass through here, on their way to `catch`, to records and to people.
+        # All failures pass through here on the way to `catch`, records and people: secrets are removed here.
         error = redact_struct(error)
         self.problem = LanguageProblem(span, code, error.message)
         super().__init__(error.message if span is NOWHERE else self.problem.excerpt())
@@ -85,7 +85,7 @@ class TaskFailed(AuthorError):
         """Whether it cancelled concurrent branches, so that another error might come first on replay."""
 
     def caused_by(self, cause: "TaskFailed") -> Self:
-        """Copy the step key and the timing of the cause, and return this error."""
+        """Copy `step_key` and `is_timing_dependent` of the cause, and return this error."""
         self.step_key, self.is_timing_dependent = cause.step_key, cause.is_timing_dependent
         return self
 
@@ -115,7 +115,7 @@ class TaskFailed(AuthorError):
 
     @property
     def lacks_expression(self) -> bool:
-        """Return whether the error has a location and no expression yet."""
+        """Return whether the error has a location and details, but no failing expression among them."""
         details = getattr(self.error, "details", None) or {"failing_expression": None}
         return self.span is not NOWHERE and "failing_expression" not in details
 

@@ -31,7 +31,7 @@ from weft.telemetry.spans import span
 
 
 class Evaluator:
-    """Evaluates programs one after the other; definitions stay for the next program."""
+    """Evaluates programs; the definitions of a program stay for the next one."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Evaluator:
         )
 
     def bind(self, bindings: Mapping[str, Any]) -> None:
-        """Bind global names for all later evaluations; `evaluate` describes the values."""
+        """Bind global names for all later evaluations. Raise InvalidProgram for an unusable value."""
         self.global_env.update(_convert_bindings(bindings))
 
     async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:

@@ -83,6 +83,7 @@ class BuiltIn:
         self.act = act
         self.least = least
         self.most = most
+        """The largest number of arguments; None if there is no limit."""
         self.doc = doc
         self.is_linear = is_linear
         """Whether its time grows with the length of its arguments, which then count as operations."""

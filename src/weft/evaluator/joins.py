@@ -1,7 +1,8 @@
 """Suspended branches and the effects they wait for, driven by callbacks of the event loop.
 
-An effect is an asyncio task of its own. It is cancelled only once, however often its evaluation is, because
-a second cancellation would interrupt its clean-up. The clean-up is waited for, up to a limit.
+An effect is an asyncio task of its own. It is cancelled only once, even if its evaluation is cancelled more
+often, because a second cancellation would interrupt its clean-up. The clean-up is waited for, up to
+CLEAN_UP_SECONDS.
 
 Callbacks are used because an asyncio task per branch would take three turns of the loop for every effect,
 more time than everything else in a step.
@@ -33,8 +34,8 @@ log = logging.getLogger(__name__)
 class Waitable(Protocol):
     """Something that a branch can wait for."""
 
-    def when_ended(self, act: Callable[[], None]) -> None:
-        """Call `act` once, in the event loop, when there is nothing left to wait for."""
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Run the callback once, in the event loop, when there is nothing left to wait for."""
         ...
 
     def stop(self) -> None:
@@ -42,7 +43,7 @@ class Waitable(Protocol):
         ...
 
     def is_settled(self) -> bool:
-        """Return whether the outcome is certain, so that it cannot time out any more."""
+        """Return whether the outcome is certain, so that the wait cannot time out any more."""
         ...
 
     def is_cancelled(self) -> bool:
@@ -57,7 +58,7 @@ class Waitable(Protocol):
 class PendingEffect:
     """An effect that starts when it is waited for, outside of the branch's possibly deep stack."""
 
-    __slots__ = ("_act", "_branch", "_is_abandoned", "_task", "_timer", "_work", "evaluations")
+    __slots__ = ("_branch", "_callback", "_is_abandoned", "_task", "_timer", "_work", "evaluations")
 
     def __init__(self, work: Awaitable[Any], branch: Branch) -> None:
         self._work = work
@@ -65,21 +66,21 @@ class PendingEffect:
         self._timer: asyncio.TimerHandle | None = None
         self._is_abandoned = False
         self.evaluations = 0
-        """How many evaluations run inside it; they end on their own, so the effect is not abandoned."""
+        """Number of evaluations inside the effect. They end by themselves, so it is not abandoned before."""
 
     @property
     def scope(self) -> Scope:
         """Return the scope of the waiting branch; nested evaluations count in it."""
         return self._branch.scope
 
-    def when_ended(self, act: Callable[[], None]) -> None:
-        """Start the effect, and call `act` when it has finished or is abandoned."""
-        self._act: Callable[[], None] | None = act
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Start the effect, and run the callback when it has finished or is abandoned."""
+        self._callback: Callable[[], None] | None = callback
         around = self._branch.gr_context
         context = copy_context() if around is None else around.copy()
-        context.run(_EFFECT.set, self)
+        context.run(_CURRENT_EFFECT.set, self)
         work = self._work
-        task = work if isinstance(work, CoroutineType) else _awaiting(work)
+        task = work if isinstance(work, CoroutineType) else _as_coroutine(work)
         self._task = asyncio.get_running_loop().create_task(task, context=context)
         self._task.add_done_callback(self._ended)
 
@@ -104,9 +105,9 @@ class PendingEffect:
             self._timer.cancel()
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it
-        act, self._act = self._act, None
-        if act is not None:
-            act()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
     def _abandon(self) -> None:
         if self.evaluations:
@@ -117,28 +118,28 @@ class PendingEffect:
             "abandoned an effect that ignored its cancellation for %g s: %r", CLEAN_UP_SECONDS, self._task
         )
         abandon(self._task)
-        act, self._act = self._act, None
-        if act is not None:
-            act()
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
 
 
-async def _awaiting(work: Awaitable[Any]) -> Any:
+async def _as_coroutine(work: Awaitable[Any]) -> Any:
     return await work
 
 
-_EFFECT: ContextVar[PendingEffect | None] = ContextVar("effect", default=None)
+_CURRENT_EFFECT: ContextVar[PendingEffect | None] = ContextVar("effect", default=None)
 
 
 def enclosing_scope() -> Scope | None:
     """Return the scope of the branch that waits for the running effect; None outside of effects."""
-    effect = _EFFECT.get()
+    effect = _CURRENT_EFFECT.get()
     return None if effect is None else effect.scope
 
 
 @contextmanager
 def evaluating() -> Iterator[None]:
     """Mark the surrounding effect, if there is one, as running an evaluation."""
-    effect = _EFFECT.get()
+    effect = _CURRENT_EFFECT.get()
     if effect is None:
         yield
         return
@@ -202,7 +203,7 @@ class SuspendedBranch:
             self._set_timer()
 
     def _must_end(self) -> bool:
-        """Return whether the branch must stop; clears a timeout if the branch has left its scope."""
+        """Return whether the branch must stop; clears a timeout whose scope the branch has left."""
         ending = self._ending
         if isinstance(ending, BudgetExceeded) and ending.scope not in self._branch.scope.chain():
             self._ending = None
@@ -280,7 +281,7 @@ class BranchGroup:
     def __init__(self) -> None:
         self._branches: list[SuspendedBranch] = []
         self._running = 0
-        self._act: Callable[[], None] | None = None
+        self._callback: Callable[[], None] | None = None
         self._has_failed = False
         self._is_stopped = False
         self._is_discarded = False
@@ -300,10 +301,10 @@ class BranchGroup:
         """Return all branches, in the order in which they started."""
         return self._branches
 
-    def when_ended(self, act: Callable[[], None]) -> None:
-        self._act = act
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
         if not self._running:
-            asyncio.get_running_loop().call_soon(self._call)
+            asyncio.get_running_loop().call_soon(self._run_callback)
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -332,7 +333,7 @@ class BranchGroup:
             raise error
 
     def first_error(self) -> tuple[int, BaseException | None]:
-        """Return the first failed item and its error, or (0, None); stopped branches have not failed."""
+        """Return the number and error of the first failed item, or (0, None); stopped ones do not count."""
         own = [
             (suspended.item, suspended.error)
             for suspended in self._branches
@@ -346,10 +347,10 @@ class BranchGroup:
             self._has_failed = True
             self.stop()
         if not self._running:
-            asyncio.get_running_loop().call_soon(self._call)
+            asyncio.get_running_loop().call_soon(self._run_callback)
 
-    def _call(self) -> None:
-        """Run the callback one loop turn after the last end, so that nested groups do not use stack."""
-        act, self._act = self._act, None
-        if act is not None:
-            act()
+    def _run_callback(self) -> None:
+        """Run the callback in a new turn of the loop, so that the stack does not grow with nested groups."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()

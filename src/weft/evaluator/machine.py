@@ -1,4 +1,4 @@
-"""Runs one evaluation: its branches, and how compiled code waits for effects.
+"""Runs compiled code in branches, and lets it wait for effects.
 
 Compiled code consists of plain functions, so that pure code needs no await. It runs in greenlets; `wait`
 switches to the event loop until an awaitable is done. A branch is a greenlet with its own step keys.
@@ -32,7 +32,7 @@ MAX_NESTED_BRANCHES = 500
 """How deep concurrent forms such as `map` may nest. A branch inside another one uses C stack."""
 
 MAX_RESOLVED_IN_A_ROW = 200
-"""Steps with known results before the event loop gets a turn, because other tasks run in it too."""
+"""How many steps with known results may follow each other before other tasks of the event loop get a turn."""
 
 
 class Machine:
@@ -46,10 +46,11 @@ class Machine:
         self.history = history or NoHistory()
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
+        """How many branches of concurrent forms are suspended; `limits.concurrency` bounds it."""
         self._resolved_in_a_row = 0
         """Steps since the last wait."""
         self._has_paused = False
-        """Whether clocks of scopes are paused until an effect is performed in them."""
+        """Whether any scope was entered with a paused clock, which starts at the first effect in it."""
         self._replaying_limits = 0
         """How many running scopes replay a recorded limit."""
 
@@ -65,7 +66,8 @@ class Machine:
     async def run(self, code: Callable[[], T], *, prefix: str = "", scope: Scope | None = None) -> T:
         """Run code in a new branch and return its value; `prefix` starts the keys of its steps.
 
-        Without a scope it counts for the branch that waits for it.
+        Without `scope`, its usage counts in the scope of the branch that waits for the running effect; if
+        there is no such branch, in a new scope.
         """
         branch = Branch(code, scope or enclosing_scope() or self.new_scope(), prefix)
         with evaluating():
@@ -95,8 +97,8 @@ class Machine:
     def wait(self, awaitable: Awaitable[T], *, composite: str | None = None) -> T:
         """Wait for the result of an effect while other branches run. Only for code inside `run`.
 
-        While a recorded limit is replayed, no effect is started. A composite may still run if `composite`,
-        its key, has recorded steps.
+        While a recorded limit is replayed, the recorded error is raised instead of starting an effect. Only a
+        composite may still run, if steps are recorded at or below its key `composite`.
         """
         branch = current_branch()
         if isinstance(awaitable, Resolved):
@@ -115,7 +117,7 @@ class Machine:
             return cast(T, branch.pause(effect))
         except WeftError:
             raise
-        except Exception as error:  # further out it would look like an error of the program
+        except Exception as error:  # unwrapped, a ValueError would look like an error of the program
             raise unexpected(error, what="an effect failed") from error
 
     def next_key(self) -> str:
@@ -125,7 +127,7 @@ class Machine:
         return branch.next_key()
 
     def _yield_to_loop(self, branch: Branch) -> None:
-        """Give the event loop a turn from time to time, even if nothing is waited for."""
+        """Give the event loop a turn after MAX_RESOLVED_IN_A_ROW steps without a wait."""
         self._resolved_in_a_row += 1
         if self._resolved_in_a_row >= MAX_RESOLVED_IN_A_ROW:
             self._resolved_in_a_row = 0
@@ -144,7 +146,7 @@ class Machine:
             self.meter.enter(outer)
 
     def within_limits(self, scope: Scope, code: Callable[[], T]) -> T:
-        """Run code as `within` does, in a scope with limits; a reached limit is recorded, then raised."""
+        """Run code in an inner scope with limits. Record and raise a reached limit, or replay one."""
         branch = current_branch()
         key = branch.next_limit()
         recorded = self.history.reached(key)
@@ -162,7 +164,7 @@ class Machine:
             raise
 
     def attempt(self, code: Callable[[], T]) -> T:
-        """Run code for a `try`; a failure that depends on timing is recorded."""
+        """Run code for a `try`. Record and raise a timing-dependent failure, or replay a recorded one."""
         branch = current_branch()
         key = branch.next_limit()
         recorded = self.history.reached(key)
@@ -177,6 +179,7 @@ class Machine:
             raise
 
     def _record_limit(self, key: str, error: TaskFailed, used: float | None = None) -> None:
+        """Record a limit; `used` is the number of operations if it was reached in pure code, else None."""
         branch = current_branch()
         reached = LimitReached(error.error, error.problem.code, branch.steps, branch.limits, used)
         self.wait(self.history.keep(key, reached))
@@ -184,9 +187,9 @@ class Machine:
     def _replay_limit(
         self, scope: Scope, key: str, recorded: LimitReached, code: Callable[[], Any]
     ) -> BudgetExceeded:
-        """Return the recorded error, after evaluating the code as far as results are recorded.
+        """Evaluate the code as far as its results are recorded, then return the recorded error.
 
-        The code is evaluated again for its assignments.
+        The code is evaluated because it may assign names that the program uses later.
         """
         branch = current_branch()
         self._yield_to_loop(branch)
@@ -222,9 +225,9 @@ class Machine:
     def each(self, count: int, act: Callable[[int], T]) -> list[T]:
         """Return the values of `act(0)`, `act(1)` ... in order, as `all` does.
 
-        A worker branch continues with the next item until it must wait, so code without effects needs only
-        one. Each item starts with the conversation as it is now. Afterwards the conversation has the turns
-        that all items recorded, in the order of the items.
+        A branch evaluates item after item until it must wait; then another branch takes the next item. Code
+        without effects needs only one branch. Each item starts with the conversation as it is now. Afterwards
+        the conversation has the turns that all items recorded, in the order of the items.
         """
         parent = current_branch()
         if parent.level >= MAX_NESTED_BRANCHES:
@@ -257,26 +260,29 @@ class Machine:
         return values
 
     def _run_together(self, work: Callable[[], None], parent: Branch, base: str) -> None:
-        """Run as many branches as wait, until no work is left. Raise the error of the first failed item."""
-        join = BranchGroup()
+        """Start branches until no item is left or too many wait, then wait for them all.
+
+        Raise the error of the first failed item.
+        """
+        group = BranchGroup()
         try:
-            while not join.branches or self._waiting < self.limits.concurrency:
+            while not group.branches or self._waiting < self.limits.concurrency:
                 branch = Branch(work, parent.scope, base, level=parent.level + 1)
                 awaited = resume(self.meter, branch, branch.switch)
                 if branch.dead:
                     break  # no item is left to start
                 self._waiting += 1
-                join.add(branch, self.meter, awaited, self._branch_ended)
+                group.add(branch, self.meter, awaited, self._branch_ended)
         except BaseException:
-            if join.branches:
-                join.discard()
-                parent.pause(join)
-                item, error = join.first_error()
+            if group.branches:
+                group.discard()
+                parent.pause(group)
+                item, error = group.first_error()
                 if error is not None and item < branch.item:
                     raise error from None
             raise
-        if join.branches:
-            parent.pause(join)
+        if group.branches:
+            parent.pause(group)
 
     def _branch_ended(self) -> None:
         self._waiting -= 1

@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class MeteredEffects:
-    """Counts every call in the branch that makes it, then passes it on to other effects.
+    """Counts every call in the scope of the branch that makes it, then passes it on to other effects.
 
-    A model call gets the account of that branch. If the account is not used, because the result was
-    recorded or scripted, `notes.usage` of the result is counted: `tokens` (or `input_tokens` and
-    `output_tokens`) and `cost`.
+    Every call but that of a script gets an account of the scope. If a model call does not use its account,
+    because the result was recorded or scripted, `notes.usage` of the result is counted: `tokens` (or
+    `input_tokens` and `output_tokens`) and `cost`.
     """
 
     def __init__(self, effects: Effects) -> None:
@@ -43,27 +43,29 @@ class MeteredEffects:
         spender = call.template or step.key
         own = ScopeAccount(scope, spender)
         try:
-            pending = _counted(scope, self._effects.call_model(step, call, own))
+            pending = _count_call(scope, self._effects.call_model(step, call, own))
         except TaskFailed as error:
             if not isinstance(error, BudgetExceeded):  # a recorded failure, which was paid for
                 scope.count("calls", 1)
                 pay(scope, spender, (getattr(error.error, "notes", None) or {}).get("usage"))
             raise
-        return map_result(pending, lambda result: _paid(scope, spender, own, result))
+        return map_result(pending, lambda result: _count_usage(scope, spender, own, result))
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
-        return _counted(current_branch().scope, self._effects.run_script(step, run))
+        return _count_call(current_branch().scope, self._effects.run_script(step, run))
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         scope = current_branch().scope
-        pending = _counted(scope, self._effects.call_tool(step, call, ScopeAccount(scope, call.tool)))
+        pending = _count_call(scope, self._effects.call_tool(step, call, ScopeAccount(scope, call.tool)))
         return map_result(pending, lambda value: check_tool_result(call.tool, value))
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         scope = current_branch().scope
-        pending = _counted(scope, self._effects.get_context(step, query, ScopeAccount(scope, "get-context")))
+        pending = _count_call(
+            scope, self._effects.get_context(step, query, ScopeAccount(scope, "get-context"))
+        )
         return map_result(pending, check_context_result)
 
     def around(
@@ -81,8 +83,8 @@ class MeteredEffects:
         return self._effects.schema_text(path, source)
 
 
-def _counted(scope: Scope, pending: Awaitable[T]) -> Awaitable[T]:
-    """Count a call and return its result. Raise BudgetExceeded if a budget is already used up.
+def _count_call(scope: Scope, pending: Awaitable[T]) -> Awaitable[T]:
+    """Count a call and return its awaitable. Raise BudgetExceeded if a budget is already used up.
 
     For a recorded result nothing is checked: its budget was checked when the request was made.
     """
@@ -99,7 +101,7 @@ def _counted(scope: Scope, pending: Awaitable[T]) -> Awaitable[T]:
     return pending
 
 
-def _paid(scope: Scope, spender: str, account: ScopeAccount, result: TaskResult) -> TaskResult:
+def _count_usage(scope: Scope, spender: str, account: ScopeAccount, result: TaskResult) -> TaskResult:
     """Return the result; count its usage if the account has not counted it."""
     if not account.is_used:
         pay(scope, spender, result.notes.get("usage"))

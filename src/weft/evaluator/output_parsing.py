@@ -13,7 +13,7 @@ from weft.language.source import Span
 from weft.limits import MAX_JSON_DEPTH
 
 _FENCE = re.compile(r"\A\s*```[\w+-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*\Z", re.DOTALL)
-_BYTE = re.compile(r" \(byte (\d+)\)\Z")
+_BYTE_OFFSET = re.compile(r" \(byte (\d+)\)\Z")
 _LONE_SURROGATE = re.compile(r"\\u[dD][89abAB][\da-fA-F]{2}(?!\\u[dD][c-fC-F])")
 """An escaped high surrogate that is not followed by a low one."""
 
@@ -80,12 +80,12 @@ def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
     if isinstance(error, UnicodeEncodeError):
         return "a lone surrogate is not a valid character", error.start
     message = str(error)
-    offset = _BYTE.search(message)
+    offset = _BYTE_OFFSET.search(message)
     if offset is not None:
         byte = int(offset[1])
         if "trailing characters" in message:
             byte -= 1  # msgspec reports the byte after the first trailing one
-        return _BYTE.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
+        return _BYTE_OFFSET.sub("", message), len(text.encode()[:byte].decode(errors="ignore"))
     try:  # msgspec reports no offset for truncated input, such as `no`, which begins like `null`
         json.loads(text)
         if surrogate := _LONE_SURROGATE.search(text):  # `json` accepts it

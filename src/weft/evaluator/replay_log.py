@@ -1,4 +1,4 @@
-"""Recorded decisions of earlier evaluations that depend on timing, used for replay.
+"""Timing-dependent decisions of earlier evaluations, recorded for replay.
 
 A resumed run must take the same path. Recorded results alone are not enough: which time limit was reached, or
 which budget was used up, depends on how long effects took.
@@ -23,12 +23,12 @@ class LimitReached(Struct, frozen=True):
     steps: int
     """How many steps the branch had made by then."""
     limits: int = 0
-    """How many scopes with limits it had opened since the last step."""
+    """How many scopes with limits the branch had opened since its last step."""
     used: float | None = None
     """Operations used, if the limit was reached in pure code."""
 
     def to_error(self, scope: Scope, key: str) -> BudgetExceeded:
-        """Return the recorded error for the scope that has the limit in this evaluation."""
+        """Return the recorded error; `scope` is the scope of this evaluation that has the limit `key`."""
         error = BudgetExceeded(self.error, code=self.code)
         error.scope, error.step_key = scope, key
         return error
@@ -43,14 +43,14 @@ class SkippedCall(Struct, frozen=True):
 
 
 class History(Protocol):
-    """Recordings of earlier evaluations, by key of a step or of a limit (`3!1`: the first after step 3)."""
+    """Records of earlier evaluations, by key of a step or of a limit (`3!1`: first limit after step 3)."""
 
     def reached(self, key: str) -> LimitReached | None:
         """Return how the limit with that key ended its scope; None if it was not reached."""
         ...
 
     def is_behind(self) -> bool:
-        """Return whether recorded results are left that were not requested yet."""
+        """Return whether recorded steps are left that the evaluation has not reached yet."""
         ...
 
     def is_known(self, key: str) -> bool:
@@ -62,7 +62,7 @@ class History(Protocol):
         ...
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
-        """Skip the recorded steps at that key and below, and return the calls among them that were made."""
+        """Skip the recorded steps at and below that key that are not replayed yet; return their calls."""
         ...
 
     def reject(self, key: str) -> None:

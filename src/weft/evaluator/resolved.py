@@ -24,7 +24,7 @@ class Resolved(Generic[T]):
 
 
 class _Mapped(Generic[T, U]):
-    """An awaitable with a function that is applied to its result."""
+    """An awaitable with functions that are applied to its result and to its failure."""
 
     __slots__ = ("_rescue", "_transform", "awaitable")
 
@@ -48,14 +48,17 @@ class _Mapped(Generic[T, U]):
 def map_result(
     awaitable: Awaitable[T], transform: Callable[[T], U], *, rescue: Callable[[TaskFailed], U] | None = None
 ) -> Awaitable[U]:
-    """Apply a function to a result, at once if it is known; `rescue` is applied to a failure."""
+    """Return an awaitable of the transformed result, resolved if the result is known.
+
+    `rescue` replaces a failure with a result; without it, the failure is raised.
+    """
     if isinstance(awaitable, Resolved):
         return Resolved(transform(awaitable.value))
     return _Mapped(awaitable, transform, rescue)
 
 
 def discard(awaitable: Awaitable[Any]) -> bool:
-    """Close an awaitable that nobody has started to wait for; return False if it was started."""
+    """Close a coroutine that nobody has started to await and return True; else return False."""
     while isinstance(awaitable, _Mapped):
         awaitable = awaitable.awaitable
     if not inspect.iscoroutine(awaitable) or inspect.getcoroutinestate(awaitable) != inspect.CORO_CREATED:

@@ -37,7 +37,7 @@ class ResourceExhaustion(
     """A budget or context window is used up."""
 
     resource: str
-    """turns, context, output (specification); steps, calls, depth, size, tokens, cost (added by weft)."""
+    """turns, context, output (specification); steps, calls, depth, size, tokens, cost, subtasks (weft)."""
     message: str
     metrics: dict[str, float] | None = None
     content: str | None = None
@@ -131,7 +131,7 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
 class ValueResult(TaskResult, frozen=True, omit_defaults=True):
     """The result of a template with a plain value as its body; the call returns the value itself.
 
-    A separate type, because a response may contain any notes and must not be able to imitate it.
+    A type instead of a note, because the response of a model may contain any notes.
     """
 
 

@@ -11,7 +11,8 @@ from weft.language.ast import TaskNode
 from weft.language.task_fields import ContextManagement
 
 STEP_NAMES = frozenset({"steps", "last_output"})
-"""Bound by a sequential task for its steps. Not inherited as context; `accumulate_data` controls them."""
+"""Names that a sequential task binds for its steps. They are not inherited as context: `accumulate_data`
+decides whether a step gets earlier outputs."""
 
 
 class ArgumentsEnv(Env):
@@ -53,8 +54,8 @@ def inner_env(
 
     The body of a template always sees the template's parameters.
     """
-    is_own = settings.inherit_context == "full" or isinstance(env, ArgumentsEnv)
-    return TaskEnv(inputs, env if is_own else global_env(env), withheld)
+    sees_outer = settings.inherit_context == "full" or isinstance(env, ArgumentsEnv)
+    return TaskEnv(inputs, env if sees_outer else global_env(env), withheld)
 
 
 def arguments_of(env: Env) -> dict[str, Any]:
@@ -67,8 +68,8 @@ def arguments_of(env: Env) -> dict[str, Any]:
 def passed_value(env: Env, name: str) -> tuple[bool, Any]:
     """Return whether the caller of the task passes this input, and its value.
 
-    The caller passes an argument of the template, or a binding of the program for a top-level task. Names
-    that are bound further out or by steps do not replace a text.
+    The caller passes an argument of the template, or a binding of the program for a top-level task. Other
+    bindings, further out or by steps, do not replace the value in the source of the task.
     """
     if (isinstance(env, ArgumentsEnv) or env.outer is None) and name in env:
         value = env[name]
@@ -131,10 +132,10 @@ def _bindings_around(env: Env, *, hidden: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mentioned_bindings(inherited: Mapping[str, Any], env: Env, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the inherited bindings that have one of the names, or are the same object as one of them.
+    """Return the inherited bindings that have one of the names, or the same object as their value.
 
-    `(let ((text file)) (task :instructions "Review {{text}}"))` shows `file` too. Equal numbers are not
-    treated as the same value.
+    `(let ((text file)) (task :instructions "Review {{text}}"))` shows `file` too. Numbers, and
+    values of at most one element or character, are compared by name only.
     """
     shown = set(names)
     if not inherited or not shown:

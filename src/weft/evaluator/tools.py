@@ -39,7 +39,7 @@ AskAtTerminal = Callable[[str], Awaitable[str]]
 """Asks the person at the terminal of this process."""
 
 RecordQuestion = Callable[[str, str, AskAtTerminal | None], Awaitable[str]]
-"""Records and asks a question of a step, at the terminal if there is one, else elsewhere."""
+"""Records a question and waits for its answer: (question, step key, how to ask at the terminal or None)."""
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ def is_number(value: Any) -> bool:
 
 
 def to_json(value: Any) -> Any:
-    """Return the value as plain JSON: task results as objects, symbols as strings. Rejects functions."""
+    """Return the value as plain JSON: task results as objects, symbols as strings. Raise ProgramError."""
     check_finite(value)
     return plain(value, fields_of)
 
@@ -56,9 +56,9 @@ _PARTS = SCALARS | {list, dict}
 
 
 def scan_json(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
-    """Return whether a value is plain JSON within the limits of size and depth, and the parts counted.
+    """Return whether a value is plain JSON of at most `most` parts and not too deep, and the parts counted.
 
-    Several times as fast as a copy, because the types of all items of a list are checked at once.
+    Several times as fast as `to_json`, because the types of all items of a list are checked at once.
     """
     if value.__class__ in SCALARS:
         return True, 1
@@ -83,7 +83,7 @@ def scan_json(value: Any, most: int = MAX_VALUE_SIZE) -> tuple[bool, int]:
 
 
 def plain(value: Any, of_result: Callable[[TaskResult], Any]) -> Any:
-    """Return a plain JSON copy; `of_result` converts task results. Rejects functions."""
+    """Return a plain JSON copy; `of_result` converts task results. Raise ProgramError for a function."""
     if value.__class__ in SCALARS:
         return value
     if value.__class__ is list:
@@ -135,7 +135,7 @@ _RESULT_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields
 
 
 def part_of(value: Any, key: Any, default: Any = None) -> Any:
-    """Return a part of a dict, list or task result, else `default`. Negative indexes are not supported."""
+    """Return a part of a dict, list or task result; `default` if it is missing or an index is negative."""
     if value.__class__ is dict:
         return value.get(key, default) if isinstance(key, str) else default
     if value.__class__ is list:
@@ -151,7 +151,7 @@ _MISSING = object()
 
 
 def follow(value: Any, path: tuple[str | int, ...], name: str) -> Any:
-    """Return the part of a value at the end of a path. Raise ProgramError (`missing-field`)."""
+    """Return the part at the end of a path. Raise ProgramError (`missing-field`), which shows `name`."""
     walked = name
     for key in path:
         found = part_of(value, key, _MISSING)
@@ -197,7 +197,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def _may_be_equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal, apart from their items."""
+    """Return whether two values are equal, provided that their items are; items are not compared."""
     kind = left.__class__
     if kind is not right.__class__:
         return is_number(left) and is_number(right) and bool(left == right)
@@ -211,7 +211,7 @@ def _may_be_equal(left: Any, right: Any) -> bool:
 
 
 def key_of(value: Any) -> tuple[Any, ...]:
-    """Return a hashable key that equal values share; flat, so that any depth works."""
+    """Return a hashable key that equal values share; a flat tuple, so that values may nest deeply."""
     key: list[Any] = []
     pending = [value]
     while pending:
