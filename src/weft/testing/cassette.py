@@ -1,7 +1,7 @@
 """A file of recorded model responses, as JSON lines that people can read and compare.
 
 Responses are indexed by their request, without times and counters. Each line is written as soon as its
-response arrives, so a killed process loses none; an incomplete last line is ignored.
+response arrives, so a killed process loses no response; an incomplete last line is ignored.
 """
 
 import difflib
@@ -67,13 +67,13 @@ class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Cassette:
-    """The responses of a file, returned in the order in which they were recorded."""
+    """The responses of a file, in the order of their recording; `is_new` deletes an existing file."""
 
     def __init__(self, path: Path | str, *, is_new: bool = False) -> None:
         self.path = Path(path)
         self.models: dict[str | None, RecordedModel] = {}
         self._exchanges: dict[str, list[Exchange]] = {}
-        self._given: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
         """How many recorded responses were used, by request key."""
         if is_new:
             self.path.unlink(missing_ok=True)
@@ -85,13 +85,13 @@ class Cassette:
         return not self._exchanges
 
     def next(self, payload: HandlerPayload) -> Exchange | None:
-        """Return the next recorded response to the payload, or None when none is left."""
+        """Return the next recorded response to the payload, or None if all were used."""
         key = key_of(request_of(payload))
         recorded = self._exchanges.get(key, [])
-        index = self._given[key]
+        index = self._used[key]
         if index >= len(recorded):
             return None
-        self._given[key] += 1
+        self._used[key] += 1
         return recorded[index]
 
     def tokens_of(self, payload: HandlerPayload) -> int | None:
@@ -100,7 +100,7 @@ class Cassette:
         return recorded[0].tokens if recorded else None
 
     def add_model(self, model: RecordedModel) -> None:
-        """Record a model, once per name."""
+        """Record a model, unless the same facts are already recorded for its name."""
         if self.models.get(model.asked_as) != model:
             self.models[model.asked_as] = model
             self._append(_Line(model=model))
@@ -111,7 +111,7 @@ class Cassette:
         kept = redact_struct(reply)
         exchange = Exchange(key=key_of(request), tokens=tokens, request=request, reply=kept)
         self._exchanges.setdefault(exchange.key, []).append(exchange)
-        self._given[exchange.key] += 1
+        self._used[exchange.key] += 1
         self._append(_Line(exchange=exchange))
         return kept
 
@@ -124,7 +124,7 @@ class Cassette:
         everything = [exchange.request for exchanges in self._exchanges.values() for exchange in exchanges]
         if not everything:
             return f"nothing is recorded in {self.path}"
-        return f"this request is not recorded in {self.path}; the nearest one that is:\n" + _difference(
+        return f"this request is not recorded in {self.path}; the nearest one that is:\n" + _diff_to_nearest(
             request, everything[-MAX_COMPARED:]
         )
 
@@ -209,7 +209,7 @@ def _stable(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, "metadata": metadata, "messages": messages}
 
 
-def _difference(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> str:
+def _diff_to_nearest(request: dict[str, Any], recorded: Sequence[dict[str, Any]]) -> str:
     asked = _lines(request)
     matcher = difflib.SequenceMatcher(autojunk=False)
     matcher.set_seq2(asked)

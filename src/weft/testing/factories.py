@@ -32,7 +32,7 @@ def models(answers: Model | Mapping[str, Model] | Answers) -> StaticModels:
 
 
 def memory(*roots: Path | str) -> Memory:
-    """Return an in-memory index of the files in these folders, for `LocalEffects(memory=...)`."""
+    """Return memory with an in-memory index of the files in these folders, for `LocalEffects(memory=...)`."""
     index = SimpleIndex()
     return Memory(index, index, roots)
 

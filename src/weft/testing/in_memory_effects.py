@@ -168,7 +168,7 @@ class InMemoryEffects:
         self.messages.append(message)
 
     def tools(self) -> frozenset[str] | None:
-        """Return the names of the given tools, or None if none were given."""
+        """Return the names of the given tools; None (unknown) if `tools` was not given."""
         return None if self._tools is None else frozenset(self._tools)
 
     def schema_text(self, path: str, source: str) -> str:

@@ -20,7 +20,11 @@ MILLION = 1_000_000
 
 
 class RecordingModel:
-    """Sends requests to another model and records its responses. Errors are not recorded."""
+    """Sends requests to another model and records its responses, but not its errors.
+
+    A file at `path` is replaced, a Cassette is extended. `asked_as` is the name by which the model was looked
+    up.
+    """
 
     def __init__(self, inner: Model, path: Path | str | Cassette, *, asked_as: str | None = None) -> None:
         self._inner = inner
@@ -113,7 +117,7 @@ class ReplayingModel:
 
 
 class RecordedModels:
-    """Looks models up and records each one; when replaying, the models that were recorded."""
+    """Looks models up and returns them as models that record or replay their responses."""
 
     def __init__(self, models: Models | None, path: Path | str, mode: Mode = "auto") -> None:
         self._inner = models
@@ -160,10 +164,10 @@ def recorded(model: Model | None, path: Path | str, mode: Mode = "auto") -> Mode
     if not cassette.models:
         cassette.add_model(_describe(model, None))
 
-    async def found() -> Model:
+    async def get_model() -> Model:
         return model
 
-    return ReplayingModel(cassette, otherwise=found)
+    return ReplayingModel(cassette, otherwise=get_model)
 
 
 def recorded_models(models: Models | None, path: Path | str, mode: Mode = "auto") -> RecordedModels:

@@ -54,7 +54,7 @@ class ScriptedModel:
         self._prices = (input_price, output_price)
         """US dollars per million tokens."""
         self._sleep = sleep
-        self._uses = 0
+        self._tool_uses = 0
         self._running = 0
         self.payloads: list[HandlerPayload] = []
         """Every payload, in the order of the requests."""
@@ -124,7 +124,7 @@ class ScriptedModel:
         reply = sound_reply(
             response if isinstance(response, ModelReply) else self._as_reply(response, payload)
         )
-        return reply if reply.usage.tokens else self._counted(reply, input_tokens)
+        return reply if reply.usage.tokens else self._with_usage(reply, input_tokens)
 
     def _response(self, payload: HandlerPayload) -> Answer:
         texts = _prompts(payload)
@@ -136,19 +136,19 @@ class ScriptedModel:
     def _as_reply(self, response: Answer, payload: HandlerPayload) -> ModelReply:
         uses = (response,) if isinstance(response, ToolUse) else response
         if isinstance(uses, tuple) and uses and all(isinstance(use, ToolUse) for use in uses):
-            given = tuple(self._use(use, payload) for use in uses)
+            given = tuple(self._complete_use(use, payload) for use in uses)
             return ModelReply(text="", tool_uses=given, finish_reason="tools", model=self._id)
         return ModelReply(text=as_text(response), model=self._id)
 
-    def _use(self, use: ToolUse, payload: HandlerPayload) -> ToolUse:
+    def _complete_use(self, use: ToolUse, payload: HandlerPayload) -> ToolUse:
         """Return the tool use with an id, and with the tool's name as the payload spells it."""
-        self._uses += 1
+        self._tool_uses += 1
         known = {tool.name for tool in payload.tools}
         sent = _NOT_IN_NAMES.sub("_", use.name)
         name = sent if use.name not in known and sent in known else use.name
-        return msgspec.structs.replace(use, id=use.id or f"use-{self._uses}", name=name)
+        return msgspec.structs.replace(use, id=use.id or f"use-{self._tool_uses}", name=name)
 
-    def _counted(self, reply: ModelReply, input_tokens: int) -> ModelReply:
+    def _with_usage(self, reply: ModelReply, input_tokens: int) -> ModelReply:
         tool_tokens = sum(count_text(msgspec.json.encode(use).decode()) for use in reply.tool_uses)
         usage = Usage(input_tokens=input_tokens, output_tokens=count_text(reply.text) + tool_tokens)
         return msgspec.structs.replace(

@@ -13,6 +13,7 @@ from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, M
 CHUNK_LINES = 30
 MAX_FILE_BYTES = 1024 * 1024
 SKIPPED = frozenset({".git", ".weft", ".venv", "__pycache__", "node_modules"})
+"""Names of folders that are not indexed."""
 
 _SYMBOL = re.compile(r"^\s*(?:async\s+)?(def|class|function|func|fn)\s+(\w+)|^(#{1,6})\s+(.+)$", re.MULTILINE)
 _KINDS = {"class": "class"}
@@ -72,7 +73,10 @@ class SimpleIndex:
         self.drop()
 
     def match(self, query: Query) -> list[Match]:
-        """Return the chunks that share most words with the query; a word in a path or symbol counts twice."""
+        """Return the chunks that share most words with the query.
+
+        A word counts once in the text of the chunk and once more in its path or symbols.
+        """
         wanted: dict[str, float] = {}
         for part in query.parts:
             for word in words_of(part.text):
