@@ -17,83 +17,87 @@ LOOK_SECONDS = 0.5
 """Interval between checks of the store for cancelled steps."""
 
 
-class _Working:
-    """A step, the asyncio task that performs it, and that task's `cancelling()` count at the start."""
+class _WatchedStep:
+    """A step, the asyncio task that performs it, and the task's `cancelling()` count when the step began."""
 
-    __slots__ = ("cancelling", "halted_by", "opened", "task")
+    __slots__ = ("cancelled_record", "cancelling", "opened", "task")
 
     def __init__(self, opened: OpenStep, task: asyncio.Task[object]) -> None:
         self.opened = opened
         self.task = task
         self.cancelling = task.cancelling()
-        self.halted_by: Task | None = None
+        self.cancelled_record: Task | None = None
 
 
 class CancellationWatcher:
-    """Watches the running steps of one evaluation, and cancels those that somebody has cancelled."""
+    """Cancels the asyncio tasks of running steps of one evaluation that the store shows as cancelled."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
-        self._working: dict[TaskId, _Working] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._watched: dict[TaskId, _WatchedStep] = {}
+        self._poller: asyncio.Task[None] | None = None
 
     def began(self, opened: OpenStep) -> None:
         """Watch a step that the current asyncio task performs."""
         task = asyncio.current_task()
         if task is not None:
-            self._working[opened.task.id] = _Working(opened, task)
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+            self._watched[opened.task.id] = _WatchedStep(opened, task)
+        if self._poller is None:
+            self._poller = asyncio.get_running_loop().create_task(self._poll())
 
     def halted(self, opened: OpenStep) -> TaskFailed | None:
-        """Return the failure of a step that somebody cancelled; None if its task is cancelled otherwise."""
-        working = self._working.get(opened.task.id)
-        if working is None or working.halted_by is None:
+        """Return the failure of a step that somebody cancelled; None if something else cancelled it."""
+        working = self._watched.get(opened.task.id)
+        if working is None or working.cancelled_record is None:
             return None
-        by, working.halted_by = working.halted_by, None
+        by, working.cancelled_record = working.cancelled_record, None
         is_only_reason = working.task.uncancel() <= working.cancelling
         return cancelled_step_failure(by) if is_only_reason else None
 
     def ended(self, opened: OpenStep) -> None:
         """Stop watching a step."""
-        working = self._working.pop(opened.task.id, None)
-        if working is not None and working.halted_by is not None:
-            working.task.uncancel()  # it ignored the cancellation; its result is discarded
+        working = self._watched.pop(opened.task.id, None)
+        if working is not None and working.cancelled_record is not None:
+            working.task.uncancel()  # the step ignored its cancellation; its result is discarded
 
     def stop(self) -> None:
         """Stop polling the store."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._poller is not None:
+            self._poller.cancel()
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                await self._look()
+                await self._check_once()
             except WeftError as error:
                 log.warning("cannot check for cancelled steps: %s", error, extra={"action": "halting_failed"})
             except Exception:  # a bug must not end the loop: steps could no longer be cancelled
                 log.exception("cannot check for cancelled steps", extra={"action": "halting_failed"})
 
-    async def _look(self) -> None:
-        ids = [task_id for task_id, working in self._working.items() if working.opened.is_stored]
+    async def _check_once(self) -> None:
+        ids = [task_id for task_id, working in self._watched.items() if working.opened.is_stored]
         if not ids:
             return
         found = await self._store.get_many(ids, owner=EVERYONE)
         cancelled = {task_id: task for task_id, task in found.items() if task.status is Status.CANCELLED}
         for task_id, task in cancelled.items():
-            working = self._working.get(task_id)
-            if working is None or working.halted_by is not None or _is_below(working.opened, cancelled):
+            working = self._watched.get(task_id)
+            if (
+                working is None
+                or working.cancelled_record is not None
+                or _has_cancelled_ancestor(working.opened, cancelled)
+            ):
                 continue
-            working.halted_by = task
+            working.cancelled_record = task
             working.task.cancel()
 
 
-def _is_below(opened: OpenStep, cancelled: dict[TaskId, Task]) -> bool:
-    """Return whether an ancestor is cancelled too, which ends this step with it."""
-    around = opened.parent
-    while around is not None:
-        if around.task.id in cancelled:
+def _has_cancelled_ancestor(opened: OpenStep, cancelled: dict[TaskId, Task]) -> bool:
+    """Return whether an ancestor step is cancelled too: cancelling the ancestor also ends this step."""
+    ancestor = opened.parent
+    while ancestor is not None:
+        if ancestor.task.id in cancelled:
             return True
-        around = around.parent
+        ancestor = ancestor.parent
     return False

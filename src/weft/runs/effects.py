@@ -64,10 +64,10 @@ def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]
 
 
 def _outcome_of(error: TaskFailed) -> ScriptOutcome:
-    """Return the outcome that a failure was made from; raise the failure if it has no outcome."""
+    """Return the script outcome in the details of a failure; raise the failure if it has no such details."""
     failure = error.error
     details = (failure.details or {}) if isinstance(failure, TaskFailure) else {}
-    if not details.keys() >= _FACTS:
+    if not details.keys() >= _SCRIPT_FACT_NAMES:
         raise error
     return ScriptOutcome(
         stdout=details["script_stdout"],
@@ -77,7 +77,7 @@ def _outcome_of(error: TaskFailed) -> ScriptOutcome:
     )
 
 
-_FACTS = frozenset(script_facts(ScriptOutcome("", "", 0)))
+_SCRIPT_FACT_NAMES = frozenset(script_facts(ScriptOutcome("", "", 0)))
 
 
 Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
@@ -97,15 +97,15 @@ class KeepsTurns(Protocol):
 
 @runtime_checkable
 class KnowsSurroundings(Protocol):
-    """Effects that know what else the outcome of a script or tool depends on."""
+    """Effects that know what the outcome of a script or tool depends on besides its request."""
 
     async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
-        """Return what the outcome depends on besides the request, as JSON; None if that is unknown."""
+        """Return the further facts that the outcome depends on, as JSON; None if it must not be reused."""
         ...
 
 
 class DurableEffects:
-    """Performs the effects of a program through other effects, once per step."""
+    """Records each effect of a program as a step; `inner` performs only steps without a recorded outcome."""
 
     def __init__(
         self,
@@ -119,18 +119,18 @@ class DurableEffects:
         fork: Fork | None = None,
     ) -> None:
         self._inner = inner
-        self._keeping = inner if isinstance(inner, KeepsTurns) else None
+        self._turn_keeper = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
-        self._reusing = inner if isinstance(inner, KnowsSurroundings) else None
-        self._earlier = ReusableResults(store, journal, fork, is_reusing=is_reusing)
+        self._surroundings = inner if isinstance(inner, KnowsSurroundings) else None
+        self._reusable = ReusableResults(store, journal, fork, is_reusing=is_reusing)
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
         self._fork = fork
-        self._halting = CancellationWatcher(store)
+        self._cancellation = CancellationWatcher(store)
 
     def stop(self) -> None:
         """Stop watching for cancelled steps; the evaluation has ended."""
-        self._halting.stop()
+        self._cancellation.stop()
 
     def call_model(
         self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED
@@ -140,41 +140,45 @@ class DurableEffects:
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             if call.subtype in AIDER_SUBTYPES:  # a process that calls the model itself
                 async with self._slots:
-                    edited = await self._inner.call_model(await self._recorded(step, opened), call, account)
+                    edited = await self._inner.call_model(
+                        await self._with_record(step, opened), call, account
+                    )
                 return result_json(edited), {}
-            if self._keeping is None:
+            if self._turn_keeper is None:
                 async with self._slots:
                     return result_json(await self._inner.call_model(step, call, account)), {}
-            turns = JournaledSession(self._journal, step, call, self._slots, self._earlier.find)
-            result = await self._keeping.call_model_journaled(step, call, account, turns)
+            turns = JournaledSession(self._journal, step, call, self._slots, self._reusable.find)
+            result = await self._turn_keeper.call_model_journaled(step, call, account, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
-            # A response cut short by a budget is not reused by runs that may have a larger one.
+            # A response cut short by a budget is not reused by runs that may have a larger budget.
             is_cut = bool(result.notes.get("truncated"))
             return result_json(result), {"reuse_hash": None if is_cut else turns.reuse_hash}
 
-        return map_result(self._step(step, perform), _answer)
+        return map_result(self._replay_or_perform(step, perform), _model_result)
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """Return the outcome of the script; other runs reuse it only if the script allows that."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             reuse_hash = await self._reuse_hash(run) if run.reuse else None
-            source = await self._earlier.find(reuse_hash)
+            source = await self._reusable.find(reuse_hash)
             if source is not None:
                 return source.result or {}, {"source": source}
             async with self._slots:
-                outcome = await self._inner.run_script(await self._recorded(step, opened), run)
+                outcome = await self._inner.run_script(await self._with_record(step, opened), run)
             return outcome_json(outcome, run), {"reuse_hash": reuse_hash}
 
-        return ending(lambda: map_result(self._step(step, perform), lambda outcome: outcome.result))
+        return ending(
+            lambda: map_result(self._replay_or_perform(step, perform), lambda outcome: outcome.result)
+        )
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         """Return the tool's value; other runs reuse it only if the tool is pure."""
 
         async def perform(opened: OpenStep) -> tuple[JsonObject, dict[str, Any]]:
             reuse_hash = await self._reuse_hash(call)
-            source = await self._earlier.find(reuse_hash)
+            source = await self._reusable.find(reuse_hash)
             if source is not None:
                 return source.result or {}, {"source": source}
             # A person may take days, and must not occupy a slot.
@@ -182,7 +186,7 @@ class DurableEffects:
                 value = await self._inner.call_tool(step, call, account)
             return {"value": check_tool_result(call.tool, value)}, {"reuse_hash": reuse_hash}
 
-        return map_result(self._step(step, perform), lambda outcome: outcome.result.get("value"))
+        return map_result(self._replay_or_perform(step, perform), lambda outcome: outcome.result.get("value"))
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
@@ -193,20 +197,20 @@ class DurableEffects:
                 found = await self._inner.get_context(step, query, account)
             return check_context_result(found), {}
 
-        return map_result(self._step(step, perform), lambda outcome: outcome.result)
+        return map_result(self._replay_or_perform(step, perform), lambda outcome: outcome.result)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """Evaluate the body and return its result, even if the result is recorded: the body binds names."""
+        """Evaluate a composite step and return its result. Replay evaluates it too: its body binds names."""
         journal = self._journal
         input_hash = request_digest(step.request)
         found = journal.past.find(step, input_hash, name_of(step)) if journal.past else None
-        if found is not None and (found.task.status is Status.COMPLETED or _is_ending_again()):
+        if found is not None and (found.task.status is Status.COMPLETED or _is_replaying_limit()):
             return await self._inner.around(step, body)
         if found is not None and is_step_cancelled(found.task):
             journal.past.pass_over(step.key)
-            self._given(found)
+            self._replay(found)
         opened = journal.begin(step, input_hash, resumable(found))
-        self._halting.began(opened)
+        self._cancellation.began(opened)
         try:
             result = await self._inner.around(step, body)
         except TaskFailed as error:
@@ -216,7 +220,7 @@ class DurableEffects:
             self._end_cancelled(opened)
             raise
         finally:
-            self._halting.ended(opened)
+            self._cancellation.ended(opened)
         journal.complete_soon(opened, _composite_json(result))
         return result
 
@@ -230,38 +234,38 @@ class DurableEffects:
         """Return the text that the file had when the run started."""
         return self._schema_text(path, source)
 
-    async def _recorded(self, step: Step, opened: OpenStep) -> Step:
-        """Store the record of the step, and return the step with its id; later attempts pass the same id."""
+    async def _with_record(self, step: Step, opened: OpenStep) -> Step:
+        """Store the step's record, and return the step with its record id, which later attempts use again."""
         await self._journal.show()
         return msgspec.structs.replace(step, record=StepRecord(opened.task.id, self._journal.attempt))
 
     async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
         """Return the digest under which other runs find the outcome; None if they must not reuse it."""
-        facts = None if self._reusing is None else await self._reusing.result_depends_on(request)
+        facts = None if self._surroundings is None else await self._surroundings.result_depends_on(request)
         return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
-    def _step(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
+    def _replay_or_perform(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":
         """Return the recorded outcome of a step that is not a composite, or perform the step."""
         past = self._journal.past
         input_hash = request_digest(step.request)
         found = past.find(step, input_hash, name_of(step)) if past else None
         if found is not None and past.action_for(found.task) is ReplayAction.GIVEN:
-            return Resolved(self._given(found))
-        return self._performed(step, input_hash, found, perform)
+            return Resolved(self._replay(found))
+        return self._perform(step, input_hash, found, perform)
 
-    async def _performed(
+    async def _perform(
         self, step: Step, input_hash: str, found: StoredStep | None, perform: Perform
     ) -> "_Outcome":
         journal = self._journal
         opened = journal.begin(step, input_hash, resumable(found))
         before = self._fork.find(step.key, input_hash) if self._fork is not None and found is None else None
         if before is not None:
-            return await self._taken_over(opened, before)
-        self._halting.began(opened)
+            return await self._take_over(opened, before)
+        self._cancellation.began(opened)
         try:
             result, facts = await perform(opened)
         except TaskFailed as error:
-            if _is_cancelled():  # the failure is a result of the cancellation, and must not be replayed
+            if _is_being_cancelled():  # the failure is a result of the cancellation, and must not be replayed
                 self._end_cancelled(opened)
                 raise asyncio.CancelledError from error
             await journal.fail(opened, error)
@@ -270,12 +274,12 @@ class DurableEffects:
             self._end_cancelled(opened)
             raise
         finally:
-            self._halting.ended(opened)
+            self._cancellation.ended(opened)
         result = await journal.complete(opened, result, **facts, is_last=True)
         source = facts.get("source")
         return _Outcome(result, None if source is None else first_source(source))
 
-    async def _taken_over(self, opened: OpenStep, before: Task) -> "_Outcome":
+    async def _take_over(self, opened: OpenStep, before: Task) -> "_Outcome":
         """Copy the outcome of the step from the run that this one was forked from."""
         if before.status is Status.FAILED:
             error = failure_of(step_fields(before).get("failure"), before.error)
@@ -285,15 +289,16 @@ class DurableEffects:
         return _Outcome(result, first_source(before))
 
     def _end_cancelled(self, opened: OpenStep) -> None:
-        """Record the end of a step that is being cancelled; raise TaskFailed if only this step is."""
-        halted = self._halting.halted(opened)
+        """Record the end of a cancelled step; raise TaskFailed if the step, not the run, was cancelled."""
+        halted = self._cancellation.halted(opened)
         if halted is None:
             self._journal.cancel_attempt(opened)
             return
         self._journal.halt(opened)
         raise halted
 
-    def _given(self, found: StoredStep) -> "_Outcome":
+    def _replay(self, found: StoredStep) -> "_Outcome":
+        """Return the recorded outcome, or raise the recorded failure."""
         task = found.task
         if task.status is Status.COMPLETED:
             return _Outcome(
@@ -306,13 +311,13 @@ class DurableEffects:
         raise error
 
 
-def _is_ending_again() -> bool:
-    """Return whether a replayed limit ends an enclosing scope; its steps are recorded already."""
+def _is_replaying_limit() -> bool:
+    """Return whether a replayed limit ends an enclosing scope; the steps in it are recorded already."""
     scope = enclosing_scope()
     return scope is not None and any(one.replayed_limit is not None for one in scope.chain())
 
 
-def _is_cancelled() -> bool:
+def _is_being_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -320,10 +325,10 @@ def _is_cancelled() -> bool:
 class _Outcome(msgspec.Struct, frozen=True):
     result: JsonObject
     source_id: str | None = None
-    """The step of another run that the result is reused from."""
+    """Id of the step of another run that the result is reused from."""
 
 
-def _answer(outcome: _Outcome) -> TaskResult:
+def _model_result(outcome: _Outcome) -> TaskResult:
     result = msgspec.convert(outcome.result, TaskResult)
     if outcome.source_id is None:
         return result

@@ -31,7 +31,7 @@ class NoRun(RequestError):
 
 
 class ReplayDiffers(EvaluationAborted, RequestError):
-    """A resumed program made another request than the recorded one: it is not deterministic."""
+    """The request of a resumed program differs from the recorded one: the program is not deterministic."""
 
     code = "replay-differs"
     exit_code = 1
@@ -47,7 +47,7 @@ class ReplayDiffers(EvaluationAborted, RequestError):
 
 
 class StepsLeft(EvaluationAborted, RequestError):
-    """A resumed program ended without reaching a recorded step: it is not deterministic."""
+    """A resumed program ended without reaching a recorded step: the program is not deterministic."""
 
     code = "steps-left"
     exit_code = 1

@@ -39,7 +39,7 @@ MAX_CALLS = 1_000_000
 """Maximum number of requests of a run. High, because a durable run may be long."""
 
 NewEffects = Callable[[StoredProgram], Effects]
-"""Creates the effects of one evaluation: models, scripts, tools, memory. They are closed afterwards."""
+"""Creates the effects of one evaluation (models, scripts, tools, memory), which the executor closes."""
 
 
 @runtime_checkable
@@ -68,7 +68,7 @@ class TemplateExecutor:
     input_schema: JsonObject | None = None
     uses_dependencies = False
     cancel_grace_seconds = 15.0
-    """Longer than the time that an effect has to clean up."""
+    """Longer than the time that a cancelled effect has to clean up."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class TemplateExecutor:
         self._slots = asyncio.Semaphore(concurrency)
         """Limits concurrent effects over all programs."""
         self._writers: dict[TaskId, StepWriter] = {}
-        """Writers of running attempts, and of stopped ones that hold unwritten steps, by task."""
+        """By task: the writer of the running attempt, or of a stopped attempt with unwritten steps."""
 
     async def execute(self, work: Work) -> Any:
         """Return the program's value as a task result."""
         try:
             stored = await self._program(work)
         except InvalidProgram as error:
-            raise _refused(error) from error
+            raise _invalid_program_error(error) from error
         journal = await self._open_journal(work)
         program = resolve_workdir(stored, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
@@ -121,7 +121,7 @@ class TemplateExecutor:
         except TaskFailed as error:
             await journal.end(error)
             if error.step_key is None:
-                await self._keep_failure(work, stored, error)
+                await self._store_failure(work, stored, error)
             raise ExecutionFailed(
                 str(error),
                 is_permanent=isinstance(error, ProgramError),
@@ -129,7 +129,7 @@ class TemplateExecutor:
             ) from error
         except InvalidProgram as error:
             journal.stop()
-            raise _refused(error) from error
+            raise _invalid_program_error(error) from error
         except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
             raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
@@ -162,8 +162,8 @@ class TemplateExecutor:
         if not writer.has_unwritten and self._writers.get(task_id) is writer:
             del self._writers[task_id]
 
-    async def _keep_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
-        """Store a failure that no step caused; the record's own error field holds only its message."""
+    async def _store_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
+        """Store a failure that no step caused in `params`: the record's `error` holds only its message."""
         task = work.task
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
         params = {**(task.params or {}), **as_params(program), FAILURE: failure_json(error)}
@@ -172,7 +172,7 @@ class TemplateExecutor:
     async def _program(self, work: Work) -> StoredProgram:
         """Return the program of the task.
 
-        A task that names a template gets its program pinned by the first attempt.
+        For a task that names a template, the first attempt stores the program, and later attempts use it.
         """
         task = work.task
         name = template_of(task)
@@ -197,7 +197,7 @@ class TemplateExecutor:
 
 
 class RegisteredExecutor:
-    """The executor of tasks with a registered template, or a version of one, as their method."""
+    """The executor of tasks with a method that names a registered template, or one version of it."""
 
     type = ExecutorType.LOCAL
     input_schema: JsonObject | None = None
@@ -225,8 +225,8 @@ async def _evaluate(
     return await evaluator.evaluate(main, bindings)
 
 
-def _refused(error: InvalidProgram) -> ExecutionFailed:
-    """Return the permanent failure of a task with an invalid program; every attempt would read the same."""
+def _invalid_program_error(error: InvalidProgram) -> ExecutionFailed:
+    """Return the permanent failure of a task with an invalid program: every attempt has the same program."""
     failed = TaskFailed(program_failure(error))
     return ExecutionFailed(error.message, is_permanent=True, details={"task_error": failure_details(failed)})
 

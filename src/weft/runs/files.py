@@ -17,7 +17,7 @@ from weft.limits import MAX_PROGRAM_CHARACTERS
 SUFFIXES: dict[str, Surface] = {".xml": "xml", ".sexp": "sexp", ".weft": "sexp", ".lisp": "sexp"}
 
 MAX_PROGRAM_BYTES = 4 * MAX_PROGRAM_CHARACTERS
-"""Size of the longest possible program. One more byte is read, so that the parsers refuse a longer file."""
+"""Maximum size of a program file. One more byte is read, so that the parsers refuse a longer file."""
 
 
 SHIPPED = {
@@ -46,11 +46,11 @@ def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Sur
     """Return the bytes of a program file and its syntax; raise InvalidProgram if it cannot be read."""
     surface = surface or SUFFIXES.get(path.suffix.lower())
     if surface is None:
-        raise _no_program(path, f"unknown file type; the name must end in {', '.join(SUFFIXES)}")
+        raise _unreadable_file(path, f"unknown file type; the name must end in {', '.join(SUFFIXES)}")
     try:
         return read_start(path, MAX_PROGRAM_BYTES + 1), surface
     except (OSError, ValueError) as error:
-        raise _no_program(path, getattr(error, "strerror", None) or str(error)) from None
+        raise _unreadable_file(path, getattr(error, "strerror", None) or str(error)) from None
 
 
 def schema_file_text(path: str, source: str) -> str:
@@ -66,7 +66,7 @@ def library_path(name: str | Path) -> Path:
     folder = SHIPPED.get(shipped)
     if folder is None:
         known = ", ".join(f"weft:{name}" for name in SHIPPED)
-        raise _no_program(Path(name), f"weft ships no such library; choose one of {known}")
+        raise _unreadable_file(Path(name), f"weft ships no such library; choose one of {known}")
     return folder
 
 
@@ -80,9 +80,9 @@ def find_files(path: Path) -> list[Path]:
             return [path]
         found = sorted(file for file in path.rglob("*") if _is_program_file(file, path))
     except OSError as error:
-        raise _no_program(path, error.strerror or str(error)) from None
+        raise _unreadable_file(path, error.strerror or str(error)) from None
     if not found:
-        raise _no_program(path, f"the folder has no program files ({', '.join(SUFFIXES)})")
+        raise _unreadable_file(path, f"the folder has no program files ({', '.join(SUFFIXES)})")
     return found
 
 
@@ -101,12 +101,12 @@ def load_files(
         for file in files:
             key = file.absolute()
             if key not in loaded:
-                loaded[key] = _loaded(file, surface, problems)
+                loaded[key] = _load(file, surface, problems)
     return [one for one in loaded.values() if one is not None], problems
 
 
 def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLibrary:
-    """Add the templates of a file, or of all files in a folder, to a library; without one, to a new library.
+    """Add the templates of a file, or of all files in a folder, to `library` or to a new library.
 
     Either all templates are added, or InvalidProgram is raised with the problems of all files. Other forms
     (a `define`, a call at the end) are ignored. `weft:aider` and `weft:prompts` are shipped with weft.
@@ -138,7 +138,7 @@ def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
     return [form for one in loaded for form in one.program.forms if isinstance(form, Template)]
 
 
-def _loaded(file: Path, surface: Surface | None, problems: list[LanguageProblem]) -> LoadedFile | None:
+def _load(file: Path, surface: Surface | None, problems: list[LanguageProblem]) -> LoadedFile | None:
     try:
         return LoadedFile(str(file), read_file(file, surface))
     except InvalidProgram as error:
@@ -156,7 +156,7 @@ def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
 
 
 def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:
-    """Return problems for names that are used by another template or by a built-in."""
+    """Return a problem for each template with the name of another template or of a built-in."""
     problems = []
     spans = {definition.name: definition.template.span for definition in library}
     for template in templates:
@@ -176,5 +176,5 @@ def _is_program_file(file: Path, folder: Path) -> bool:
     return file.suffix.lower() in SUFFIXES and not is_hidden and file.is_file()
 
 
-def _no_program(path: Path, reason: str) -> InvalidProgram:
+def _unreadable_file(path: Path, reason: str) -> InvalidProgram:
     return invalid_program(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)

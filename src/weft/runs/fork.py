@@ -1,4 +1,4 @@
-"""Forks: steps that a run takes over from the run it was forked from."""
+"""Forks: steps that a run takes over from the original run, which it was forked from."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -14,8 +14,8 @@ from weft.tasks.steps import program_position_of_key, step_fields
 def may_reuse(task: Task) -> bool:
     """Return whether a run may reuse results of other runs.
 
-    A copy and a firing of a schedule are new occasions: they do not reuse, unless `params.reuse` is true. A
-    fork is a copy too, but continues a run.
+    A copy and a firing of a schedule must do their work again, unless `params.reuse` is true. A fork is a
+    copy too, but continues a run.
     """
     params = task.params or {}
     reuse, fork = params.get("reuse"), params.get(FORK)
@@ -26,12 +26,12 @@ def may_reuse(task: Task) -> bool:
 
 
 class Fork:
-    """The steps of the forked run, split at the fork point."""
+    """The steps of the original run; those before the fork point are taken over."""
 
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
         position = program_position_of_key(from_key)
         self._before = {step.key: step for step in steps if program_position_of_key(step.key) < position}
-        self._old = frozenset(step.task.id for step in steps)
+        self._original_ids = frozenset(step.task.id for step in steps)
         self.is_reusing = is_reusing
 
     @classmethod
@@ -46,13 +46,13 @@ class Fork:
         return cls(steps, str(fork.get("from")), is_reusing=fork.get("reuse") is not False)
 
     def find(self, key: str, input_hash: str) -> Task | None:
-        """Return a step of the forked run before the fork that had an equal request and has an outcome."""
+        """Return the step of the original run with this key and request, if it can be taken over."""
         step = self._before.get(key)
         if step is None or step.input_hash != input_hash:
             return None
-        mark = step_fields(step.task)
-        has_failed = step.task.status is Status.FAILED and "failure" in mark and not mark.get("ended_run")
+        fields = step_fields(step.task)
+        has_failed = step.task.status is Status.FAILED and "failure" in fields and not fields.get("ended_run")
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 
     def is_of_old_run(self, task_id: TaskId) -> bool:
-        return task_id in self._old
+        return task_id in self._original_ids

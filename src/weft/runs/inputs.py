@@ -52,30 +52,30 @@ class NothingToRun(RequestError):
 
 
 def reject_unused_inputs(program: StoredProgram, inputs: Collection[str]) -> None:
-    """Raise NothingToRun if the program only defines, or UnusedInputs for inputs that it never names."""
+    """Raise NothingToRun for a program of definitions only, or UnusedInputs for inputs that it never uses."""
     main = program.main.read()
     if program.entry is None and main.forms and keep_definitions(main) == main:
         names = [form.name for form in main.forms if isinstance(form, Template | Define)]
         raise NothingToRun(program.main.name, names)
-    known = frozenset(_names(form for one in program.programs() for form in one.forms))
+    known = frozenset(_used_names(form for one in program.programs() for form in one.forms))
     unused = frozenset(inputs) - known
     if unused:
         raise UnusedInputs(names=unused, known=known - RESERVED_NAMES)
 
 
-def _names(forms: Iterable[Any]) -> Iterator[str]:
-    """Yield every name that the trees look up, bound there or not; not recursive, as trees may be deep."""
+def _used_names(forms: Iterable[Any]) -> Iterator[str]:
+    """Yield every name that the forms use, even if they bind it; not recursive, as forms may be deep."""
     stack: list[Any] = list(forms)
     while stack:
         one = stack.pop()
-        yield from _names_of(one)
+        yield from _names_in(one)
         if isinstance(one, Struct):
             stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
         elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
             stack.extend(one)
 
 
-def _names_of(one: Any) -> Iterator[str]:
+def _names_in(one: Any) -> Iterator[str]:
     match one:
         case Variable(name=name) | Input(name=name) | Assign(name=name) | FunctionCall(func_name=name):
             yield name

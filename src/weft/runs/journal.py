@@ -35,7 +35,10 @@ from weft.tasks.steps import PROMPT, initial_step_fields
 
 
 class OpenStep:
-    """A step that has started and not ended."""
+    """A step that has started and not ended.
+
+    `is_stored`: the store has its record. `is_shown`: this attempt has written the record.
+    """
 
     __slots__ = ("input_hash", "is_composite", "is_shown", "is_stored", "key", "parent", "task")
 
@@ -77,16 +80,16 @@ class Journal:
         self._writer = writer
         self._evaluation = asyncio.current_task()
         self._open: dict[str, OpenStep] = {}
-        self._hidden: dict[str, OpenStep] = {}
-        """Open steps that are not stored yet; parents come before their children."""
+        self._unshown: dict[str, OpenStep] = {}
+        """Open steps that this attempt has not written yet; parents come before their children."""
         self._ended: dict[str, OpenStep] = {}
-        """Steps that have ended, with the end not stored yet."""
+        """Steps that have ended, but not in the store yet."""
         self._rejected: set[str] = set()
         """Keys of steps with results that other runs must not reuse."""
         self._with_children: set[str | None] = self.past.parents
         self._ids = {step.key: step.task.id for step in steps}
         """Record ids by step key; children find their parent here."""
-        self._alarm: asyncio.TimerHandle | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._is_suspending = False
         self.on_change: Callable[[], None] | None = None
@@ -105,8 +108,8 @@ class Journal:
     ) -> Self:
         """Return the journal of a new attempt, with the steps that earlier attempts recorded.
 
-        `before` is the writer of an earlier attempt of this process. This attempt stores the changes that
-        it could not write: a response that came while the store was away is not requested again.
+        `before` is the writer of an earlier attempt in this process. The new attempt stores the changes that
+        `before` could not write: a response that came while the store was unavailable is not paid for again.
         """
         writer = StepWriter(store, _run_of(task, attempt))
         unwritten = () if before is None else await before.drain()
@@ -134,7 +137,9 @@ class Journal:
 
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its existing record if that can be resumed."""
-        opened = self._opened(step.key, input_hash, self._record(step) if before is None else before, before)
+        opened = self._opened(
+            step.key, input_hash, self._new_step_record(step) if before is None else before, before
+        )
         opened.is_composite = isinstance(step.request, Composite)
         return opened
 
@@ -152,7 +157,7 @@ class Journal:
         """Open a part of a step that has its own record: a turn, a tool call or a question."""
         if before is not None:
             return self._opened(key, input_hash, before, before)
-        return self._opened(key, input_hash, self._new(key, name, inputs or {}, kind, {}, facts), None)
+        return self._opened(key, input_hash, self._new_record(key, name, inputs or {}, kind, {}, facts), None)
 
     async def show(self) -> None:
         """Store all open steps now, and wait for writes that are in progress."""
@@ -193,22 +198,22 @@ class Journal:
         return task.result or {}
 
     def complete_soon(self, opened: OpenStep, result: JsonObject) -> None:
-        """Store the result together with the next write; only displays depend on it."""
+        """Store the result of a composite together with the next write; replay does not give it."""
         opened.task = completed(opened.task, result, self._clock.now())
         self._end_soon(opened)
 
     async def answer(self, opened: OpenStep, result: JsonObject) -> bool:
         """Store the answer to a question; return False if it was already answered or cancelled."""
-        return await self._ended_now(opened, completed(opened.task, result, self._clock.now()))
+        return await self._write_end(opened, completed(opened.task, result, self._clock.now()))
 
     def ended_elsewhere(self, opened: OpenStep) -> None:
         """Close a question that another process has already stored as ended."""
         self._open.pop(opened.key, None)
-        self._hidden.pop(opened.key, None)
-        self._changed()
+        self._unshown.pop(opened.key, None)
+        self._notify()
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
-        """Store a failure. Replay raises it again, unless a budget was exceeded: that is checked again."""
+        """Store a failure. Replay raises it again, except an exceeded budget, which replay checks again."""
         opened.task = failed(opened.task, error, self._clock.now())
         await self._end(opened, opened.task, is_last=True)
 
@@ -227,10 +232,10 @@ class Journal:
     def halt(self, opened: OpenStep) -> None:
         """Close a step that somebody has cancelled; the store already holds the cancellation."""
         self._open.pop(opened.key, None)
-        self._hidden.pop(opened.key, None)
+        self._unshown.pop(opened.key, None)
 
     async def end(self, failure: TaskFailed | None = None) -> None:
-        """Store everything that is pending.
+        """Store everything that is pending; raise StepsLeft if recorded steps were not reached.
 
         After a failure, mark the step that ended the run, so that a resumed run performs it again.
         """
@@ -240,17 +245,17 @@ class Journal:
         marks: dict[str, JsonObject] = {key: {"unfit": True} for key in self._rejected}
         if failure is not None and failure.step_key is not None:
             marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)
-        changes = [change for key, facts in marks.items() for change in await self._marked(key, facts)]
+        changes = [change for key, facts in marks.items() for change in await self._mark_changes(key, facts)]
         if changes:
             await self._writer.write(changes)
 
     async def keep(self, key: str, kind: str, text: str, facts: JsonObject) -> None:
         """Store an occurrence that is not a step (a reached limit), after everything that ended before it."""
-        task = self._new(key, kind, {}, kind, {}, facts)
+        task = self._new_record(key, kind, {}, kind, {}, facts)
         task = evolve(task, status=Status.FAILED, error=error_text(text), completed_at=task.started_at)
         opened = OpenStep(key, "", task, self._open.get(self._parent_key(key)))
         self._ids[key] = task.id
-        await self._ended_now(opened, task, is_last=True)
+        await self._write_end(opened, task, is_last=True)
 
     def reject(self, key: str) -> None:
         """Keep other runs from reusing the result of a step; stored when the evaluation ends."""
@@ -258,12 +263,12 @@ class Journal:
 
     def stop(self) -> None:
         """Stop writing because the evaluation was cancelled; open steps stay open for the next attempt."""
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         self._writer.stop()
 
-    async def _marked(self, key: str, facts: JsonObject) -> list[StepChange]:
+    async def _mark_changes(self, key: str, facts: JsonObject) -> list[StepChange]:
         """Return the change that adds fields to the record of a step; empty if the step has no record."""
         task_id = self._ids.get(key)
         if task_id is None:
@@ -271,10 +276,10 @@ class Journal:
         task = with_mark(await self._store.get(task_id, owner=EVERYONE), **facts)
         return [StepChange(task, key, "", is_new=False, is_params_only=True)]
 
-    def _record(self, step: Step) -> Task:
-        return self._new(step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step))
+    def _new_step_record(self, step: Step) -> Task:
+        return self._new_record(step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step))
 
-    def _new(
+    def _new_record(
         self,
         key: str,
         name: str,
@@ -324,12 +329,12 @@ class Journal:
                 error=None,
             )
         self._ids[key] = opened.task.id
-        self._open[key] = self._hidden[key] = opened
-        self._show_soon()
-        self._changed()
+        self._open[key] = self._unshown[key] = opened
+        self._flush_soon()
+        self._notify()
         return opened
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         if self.on_change is not None:
             self.on_change()
 
@@ -352,49 +357,49 @@ class Journal:
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool
     ) -> None:
         """Store the end of a step; raise TaskFailed if somebody has cancelled the step."""
-        if not await self._ended_now(opened, task, reuse_hash, is_last=is_last):
+        if not await self._write_end(opened, task, reuse_hash, is_last=is_last):
             raise cancelled_step_failure(await self._store.get(opened.task.id, owner=EVERYONE))
 
-    async def _ended_now(
+    async def _write_end(
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool = False
     ) -> bool:
-        """Store the end of a step and its unstored ancestors; return False if it was cancelled meanwhile."""
-        changes = self._changes((*self._ended.values(), *self._hidden_around(opened)))
+        """Store the end of a step, and its unstored ancestors; return False if the step has already ended."""
+        changes = self._changes((*self._ended.values(), *self._unstored_ancestors(opened)))
         self._ended.clear()
-        self._hidden.pop(opened.key, None)
+        self._unshown.pop(opened.key, None)
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
         try:
             return opened.task.id not in await self._writer.write(changes, is_last=is_last)
-        finally:  # open until it is written: the run must not be suspended before the next step has started
+        finally:  # not earlier: the run could be suspended before the following step has started
             self._open.pop(opened.key, None)
-            self._changed()
+            self._notify()
 
     def _end_soon(self, opened: OpenStep) -> None:
-        """Store the end of a step together with the next write, which may depend on it."""
+        """Let the next write also store the end of a step."""
         self._open.pop(opened.key, None)
-        self._hidden.pop(opened.key, None)
+        self._unshown.pop(opened.key, None)
         self._ended[opened.key] = opened
-        self._show_soon()
-        self._changed()
+        self._flush_soon()
+        self._notify()
 
-    def _hidden_around(self, opened: OpenStep) -> list[OpenStep]:
+    def _unstored_ancestors(self, opened: OpenStep) -> list[OpenStep]:
         found = []
-        around = opened.parent
-        while around is not None and not around.is_stored:
-            found.append(around)
-            around = around.parent
+        ancestor = opened.parent
+        while ancestor is not None and not ancestor.is_stored:
+            found.append(ancestor)
+            ancestor = ancestor.parent
         return found[::-1]
 
     def _changes(self, steps: Iterable[OpenStep]) -> list[StepChange]:
         """Return the writes for the steps, each after its unstored ancestors."""
         found: dict[str, StepChange] = {}
         for step in steps:
-            for one in (*self._hidden_around(step), step):
+            for one in (*self._unstored_ancestors(step), step):
                 if one.key not in found:
                     found[one.key] = self._change(one, one.task, None)
                     one.is_stored = True
-                    self._hidden.pop(one.key, None)
+                    self._unshown.pop(one.key, None)
         return list(found.values())
 
     def _change(self, opened: OpenStep, task: Task, reuse_hash: str | None) -> StepChange:
@@ -416,26 +421,26 @@ class Journal:
             has_steps=task.id in self._with_children,
         )
 
-    def _show_soon(self) -> None:
-        if self._alarm is None:
-            self._alarm = asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._show)
+    def _flush_soon(self) -> None:
+        if self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._start_flush)
 
-    def _show(self) -> None:
-        self._alarm = None
+    def _start_flush(self) -> None:
+        self._flush_timer = None
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.get_running_loop().create_task(self._flush_quietly())
         else:
-            self._show_soon()
+            self._flush_soon()
 
     async def _flush_quietly(self) -> None:
         with suppress(Exception):  # the next write raises it again
             await self._flush()
 
     async def _flush(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
-        changes = self._changes((*self._hidden.values(), *self._ended.values()))
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+        changes = self._changes((*self._unshown.values(), *self._ended.values()))
         self._ended.clear()
         if changes:
             await self._writer.write(changes)
@@ -448,7 +453,7 @@ def _run_of(task: Task, attempt: int) -> Run:
 def missing_changes(
     unwritten: Iterable[StepChange], steps: Sequence[StoredStep], root_id: TaskId
 ) -> list[StepChange]:
-    """Return the changes that the store lacks, as another attempt can write them.
+    """Return the unwritten changes that the store lacks, in the form in which a new attempt writes them.
 
     Another process may have recorded some of the steps in the meantime. Its records count: changes of steps
     that have an outcome, or another record, are left out, and so is everything below them.

@@ -16,12 +16,12 @@ LIMIT = "limit"
 
 
 def _was_made(task: Task) -> bool:
-    """Return whether the call was made and not cancelled."""
+    """Return whether the call ended by itself, and was not cancelled."""
     return task.status in (Status.COMPLETED, Status.FAILED)
 
 
 class RunHistory:
-    """The evaluator's view of the journal of earlier attempts."""
+    """Gives the evaluator the limits in the journal of earlier attempts, and stores newly reached ones."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -30,14 +30,14 @@ class RunHistory:
         found = self._journal.past.kept(key) if self._journal.past else None
         if found is None or found.task.status is not Status.FAILED:
             return None
-        mark = step_fields(found.task)
-        if mark.get("ended_run"):
-            return None  # the run is tried again
+        fields = step_fields(found.task)
+        if fields.get("ended_run"):
+            return None  # the limit ended the run, and the resumed run may have another
         try:
-            failure = mark["failure"]
+            failure = fields["failure"]
             error: TaskError = msgspec.convert(failure["error"], TaskError)
-            steps, limits = int(mark["steps"]), int(mark["limits"])
-            return LimitReached(error, str(failure["code"]), steps, limits, mark.get("used"))
+            steps, limits = int(fields["steps"]), int(fields["limits"])
+            return LimitReached(error, str(failure["code"]), steps, limits, fields.get("used"))
         except (msgspec.ValidationError, TypeError, KeyError, ValueError):
             return None
 
@@ -54,7 +54,7 @@ class RunHistory:
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
         return [
-            SkippedCall(step.task.name, _told_usage(step.task))
+            SkippedCall(step.task.name, _usage_json(step.task))
             for step in self._journal.past.pass_over(key)
             if step_fields(step.task).get("kind") in KINDS.values() and _was_made(step.task)
         ]
@@ -63,6 +63,6 @@ class RunHistory:
         self._journal.reject(key)
 
 
-def _told_usage(task: Task) -> JsonObject | None:
+def _usage_json(task: Task) -> JsonObject | None:
     found = usage_of(task)
     return None if found is None else {"tokens": found.tokens, "cost": found.cost}

@@ -19,7 +19,7 @@ from weft.tasks.steps import KEY, Usage, has_own_usage, is_model_step, is_step, 
 
 
 class Spent(Struct, frozen=True):
-    """Usage of the models of a run."""
+    """Model usage of a run, and the number of its reused results."""
 
     usage: Usage = Usage()
     """Usage of all requests made, including failed ones; reused results count nothing."""
@@ -42,8 +42,8 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     if task.status is Status.COMPLETED:
         return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
-        failed, is_by_hand = await _failure(store, task)
-        return RunOutcome(task.id, task.status, failed.result(), is_by_hand)
+        failed, has_cancelled_step = await _failure(store, task)
+        return RunOutcome(task.id, task.status, failed.result(), has_cancelled_step)
     if task.status is Status.CANCELLED:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
@@ -59,13 +59,13 @@ def _result_of(task: Task) -> TaskResult:
 
 async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
     """Return the failure that ended the run, and whether somebody caused it by cancelling a step."""
-    if differs(task.error):  # a step may be marked that ended an earlier attempt
+    if differs(task.error):  # the mark of a step would be from an earlier attempt
         return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
     last = {step.key: step.task for step in await store.steps_of(task.id)}
     for step in reversed(last.values()):
-        mark = step_fields(step)
-        if mark.get("ended_run"):
-            return failure_of(mark["ended_run"], task.error), is_step_cancelled(step)
+        fields = step_fields(step)
+        if fields.get("ended_run"):
+            return failure_of(fields["ended_run"], task.error), is_step_cancelled(step)
     for step in filter(is_step_cancelled, reversed(last.values())):  # cancelled steps are not marked
         if (step.error or "") in (task.error or ""):
             return cancelled_step_failure(step), True
@@ -73,15 +73,17 @@ async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
 
 
 def _own_failure(task: Task) -> TaskFailed:
-    """Return the failure of a run that no step ended; a stored failure of an earlier attempt is ignored."""
+    """Return the failure of a run that no step ended; ignore the stored failure of an earlier attempt."""
     if FAILURE in (task.params or {}):
         kept = failure_of((task.params or {})[FAILURE], task.error)
         if kept.error.message in (task.error or ""):
             return kept
-    return _unreadable(task) or TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed"))
+    return _invalid_program_failure(task) or TaskFailed(
+        TaskFailure("unexpected_error", task.error or "the run failed")
+    )
 
 
-def _unreadable(task: Task) -> TaskFailed | None:
+def _invalid_program_failure(task: Task) -> TaskFailed | None:
     """Return the failure of a run with an invalid program; None if it is valid, or there is no program."""
     try:
         for _ in program_of(task).programs():
@@ -96,16 +98,16 @@ def _unreadable(task: Task) -> TaskFailed | None:
 def spent_by(tasks: Iterable[Task]) -> Spent:
     """Return the total usage of the tasks."""
     tasks = list(tasks)
-    below: dict[TaskId | None, list[Task]] = {}
+    children: dict[TaskId | None, list[Task]] = {}
     for task in tasks:
-        below.setdefault(task.parent_id, []).append(task)
+        children.setdefault(task.parent_id, []).append(task)
     by_id = {task.id: task for task in tasks}
     counted = {_step_id(task, by_id) for task in tasks if has_own_usage(task)}
     total, reused = Usage(), 0
     for task in filter(is_model_step, tasks):
         reused += task.origin_type is Origin.LINK
-        # A session restarted in another record already counts the turns of the first one.
-        turns = () if _step_id(task, by_id) in counted else below.get(task.id, ())
+        # The result of a session that was restarted in a new record also counts the turns of the first.
+        turns = () if _step_id(task, by_id) in counted else children.get(task.id, ())
         total += usage_of(task, turns) or Usage()
     return Spent(total, reused)
 

@@ -60,7 +60,7 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     schemas: dict[str, str] = {}
     """Texts of the JSON Schema files that it names, by source and path."""
     model: str | None = None
-    """Model for tasks that name none: the default when the run started."""
+    """Model for tasks that name no model: the default when the run started."""
     folder: str | None = None
     """Working folder: scripts run there, and its `weft.toml` applies. None: the folder of the worker."""
     is_reusing: bool = True
@@ -119,8 +119,7 @@ def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonOb
 
 
 def as_params(program: StoredProgram) -> JsonObject:
-    """Return the entry for a record's `params`, with the version of weft that started the run."""
-
+    """Return the program as an entry of `params`, with the version of weft that started the run."""
     program = msgspec.structs.replace(program, version=program.version or __version__)
     return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
@@ -167,7 +166,7 @@ def file_text(path: Path, surface: Surface | None = None) -> StoredText:
 
 
 def with_model(program: StoredProgram, models: ModelsSettings) -> StoredProgram:
-    """Return the program with the model for tasks that name none, resolved now; unchanged if none is set."""
+    """Return the program with its default model resolved now; unchanged if no default is set."""
     name = program.model or models.default
     if name is None:
         return program

@@ -1,7 +1,7 @@
 """Questions to people in a run, and time limits that keep running while nobody answers.
 
-The records tell how long a question was open: when it was asked, and when it was answered, or the current
-time. Time in which the run neither waited for people nor was evaluated counts towards no limit.
+A limit counts the time in which a question was open, from its record: from when it was asked until it was
+answered, or until now. Time in which the run neither waited for people nor was evaluated is not counted.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ LOOK_SECONDS = 0.5
 
 @runtime_checkable
 class AsksPeople(Protocol):
-    """Effects with questions to people that can be recorded."""
+    """Effects that can ask people through a function that records the questions."""
 
     def ask_through(self, keep: RecordQuestion) -> None:
         """Ask questions through `keep` from now on."""
@@ -77,26 +77,29 @@ class Questions:
     def __init__(self, journal: Journal, store: TaskStore) -> None:
         self._journal = journal
         self._store = store
-        self._asked: Counter[str] = Counter()
+        self._question_counts: Counter[str] = Counter()
         """Number of questions asked by each step."""
         self._waiting: dict[TaskId, tuple[OpenStep, asyncio.Future[Task]]] = {}
         self._asked_here = 0
-        """Questions open at this terminal: the run is not suspended while somebody thinks about them."""
+        """Number of questions open at this terminal; the run is not suspended while there are any."""
         self._evaluation = asyncio.current_task()
-        self._alarm: asyncio.TimerHandle | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._poller: asyncio.Task[None] | None = None
         self._suspending: asyncio.Task[None] | None = None
         self._suspension: Suspend | Exception | None = None
 
     async def ask(self, question: str, step_key: str, here: AskAtTerminal | None) -> str:
-        """Return a person's answer; raise TaskFailed if somebody has cancelled the question."""
-        self._asked[step_key] += 1
-        key = f"{step_key}?{self._asked[step_key]}"
+        """Return a person's answer; raise TaskFailed if somebody has cancelled the question.
+
+        `here` asks at the terminal of this process; None: only another process can store the answer.
+        """
+        self._question_counts[step_key] += 1
+        key = f"{step_key}?{self._question_counts[step_key]}"
         input_hash, name = digest(question), question_name(question)
         found = self._journal.past.part(key, input_hash, name) if self._journal.past else None
         if found is not None and _has_ended(found.task):
             count_time_of(found.task)
-            return _answer(found.task)
+            return _answer_or_fail(found.task)
         before = resumable(found)
         due = due_time(self._journal.now()) if before is None else None
         opened = self._journal.begin_part(
@@ -112,24 +115,24 @@ class Questions:
             count_time_of(before, now=self._journal.now())
         try:
             await self._journal.show()
-            return await self._answered(opened, question, here)
+            return await self._wait_for_answer(opened, question, here)
         except asyncio.CancelledError:
             self._journal.cancel_attempt(opened)
             raise
 
-    async def _answered(self, opened: OpenStep, question: str, here: AskAtTerminal | None) -> str:
+    async def _wait_for_answer(self, opened: OpenStep, question: str, here: AskAtTerminal | None) -> str:
         elsewhere: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._waiting[opened.task.id] = opened, elsewhere
         self._watch()
         try:
             if here is None:
-                self._changed()
-                return self._taken(opened, await elsewhere)
-            return await self._asked_at_both(opened, question, here, elsewhere)
+                self._restart_idle_timer()
+                return self._close_answered(opened, await elsewhere)
+            return await self._ask_here_too(opened, question, here, elsewhere)
         finally:
             del self._waiting[opened.task.id]
 
-    async def _asked_at_both(
+    async def _ask_here_too(
         self, opened: OpenStep, question: str, here: AskAtTerminal, elsewhere: asyncio.Future[Task]
     ) -> str:
         """Ask at this terminal too, and return the first answer, from here or from another process."""
@@ -146,17 +149,17 @@ class Questions:
             self._asked_here -= 1
             asking.cancel(ANSWERED_ELSEWHERE if elsewhere.done() else None)
             await asyncio.wait([asking])
-        return self._taken(opened, elsewhere.result())
+        return self._close_answered(opened, elsewhere.result())
 
-    def _taken(self, opened: OpenStep, task: Task) -> str:
+    def _close_answered(self, opened: OpenStep, task: Task) -> str:
         """Return the answer that another process has stored."""
         self._journal.ended_elsewhere(opened)
-        return _answer(task)
+        return _answer_or_fail(task)
 
     def close(self) -> None:
         """Stop polling, and cancel a pending suspension."""
         self._journal.on_change = None
-        for one in (self._alarm, self._looking, self._suspending):
+        for one in (self._idle_timer, self._poller, self._suspending):
             if one is not None:
                 one.cancel()
 
@@ -168,22 +171,22 @@ class Questions:
             raise self._suspension
 
     def _watch(self) -> None:
-        self._journal.on_change = self._changed
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        self._journal.on_change = self._restart_idle_timer
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
 
-    async def _look(self) -> None:
-        """Poll the store until all questions of this process are answered."""
+    async def _poll(self) -> None:
+        """Poll the store until no question of this evaluation waits."""
         while self._waiting:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                await self._look_once()
+                await self._check_once()
             except WeftError as error:
                 log.warning("cannot check for answers: %s", error, extra={"action": "questions_failed"})
             except Exception:  # a bug must not end the loop: no answer would arrive any more
                 log.exception("cannot check for answers", extra={"action": "questions_failed"})
 
-    async def _look_once(self) -> None:
+    async def _check_once(self) -> None:
         found = await self._store.get_many(list(self._waiting), owner=EVERYONE)
         for task_id, task in found.items():
             if task_id in self._waiting and _has_ended(task):
@@ -191,12 +194,12 @@ class Questions:
                 if not answered.done():
                     answered.set_result(task)
 
-    def _changed(self) -> None:
+    def _restart_idle_timer(self) -> None:
         """Check again, a moment after the last change, whether the run can be suspended."""
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self._waiting and not self._asked_here:
-            self._alarm = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._suspend_if_idle)
+            self._idle_timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._suspend_if_idle)
 
     def _suspend_if_idle(self) -> None:
         if self._is_idle() and self._suspending is None:
@@ -208,10 +211,10 @@ class Questions:
             return False
         waiting: set[str] = set()
         for opened, _ in self._waiting.values():
-            around: OpenStep | None = opened
-            while around is not None:
-                waiting |= {around.key, _spawner_of(around.key)}
-                around = around.parent
+            ancestor: OpenStep | None = opened
+            while ancestor is not None:
+                waiting |= {ancestor.key, _spawner_of(ancestor.key)}
+                ancestor = ancestor.parent
         return all(step.is_composite or step.key in waiting for step in self._journal.open_steps())
 
     async def _suspend(self) -> None:
@@ -243,7 +246,7 @@ def _has_ended(task: Task) -> bool:
     return task.status is Status.COMPLETED
 
 
-def _answer(task: Task) -> str:
+def _answer_or_fail(task: Task) -> str:
     if task.status is Status.COMPLETED:
         return answer_of(task)
     raise TaskFailed(TaskFailure("execution_halted", f"the question was not answered: {task.error}"))

@@ -29,7 +29,7 @@ class RecordedSteps:
     def __init__(self, steps: Sequence[StoredStep]) -> None:
         self._by_key = {step.key: step for step in steps}
         """The later record counts: it replaces one that the program cancelled."""
-        self._left = set(self._by_key)
+        self._unreached = set(self._by_key)
         self._last: Step | None = None
         """The step that the program reached last, for messages about steps that it did not reach."""
         self._sorted: list[str] | None = None
@@ -49,20 +49,20 @@ class RecordedSteps:
         return frozenset(one for one in found if one is not None)
 
     def find(self, step: Step, input_hash: str, name: str) -> StoredStep | None:
-        """Return the record of a step; raise ReplayDiffers if another request was recorded there."""
+        """Return the record of a step; raise ReplayDiffers if its key has another request."""
         found = self._by_key.get(step.key)
         if found is None:
             return None
         if found.input_hash != input_hash:
             raise _differs(found, name, step.place)
-        self._left.discard(step.key)
+        self._unreached.discard(step.key)
         self._last = step
         return found
 
     def part(self, key: str, input_hash: str, name: str, span: Span = NOWHERE) -> StoredStep | None:
         """Return the record of a part of a step: a turn, a tool call of a session, or a question.
 
-        Raise ReplayDiffers if another one was recorded there.
+        Raise ReplayDiffers if another request was recorded under this key.
         """
         found = self.kept(key)
         if found is not None and found.input_hash != input_hash:
@@ -71,7 +71,7 @@ class RecordedSteps:
 
     def kept(self, key: str) -> StoredStep | None:
         """Return the record with that key, without comparing digests."""
-        self._left.discard(key)
+        self._unreached.discard(key)
         return self._by_key.get(key)
 
     def given_to(self, key: str) -> JsonObject | None:
@@ -81,10 +81,10 @@ class RecordedSteps:
 
     def pass_over(self, key: str) -> list[StoredStep]:
         """Tick off the step with that key and all steps below it; return those that were not reached yet."""
-        if not self._left:
+        if not self._unreached:
             return []
-        found = [one for one in (key, *self._below(key)) if one in self._left]
-        self._left.difference_update(found)
+        found = [one for one in (key, *self._below(key)) if one in self._unreached]
+        self._unreached.difference_update(found)
         return [self._by_key[one] for one in found]
 
     def is_known(self, key: str) -> bool:
@@ -93,7 +93,7 @@ class RecordedSteps:
 
     def has_left(self) -> bool:
         """Return whether there are recorded steps that the program has not reached yet."""
-        return bool(self._left)
+        return bool(self._unreached)
 
     def _below(self, key: str) -> Iterator[str]:
         if self._sorted is None:
@@ -106,14 +106,14 @@ class RecordedSteps:
 
     def require_nothing_left(self) -> None:
         """Raise StepsLeft if the program ended without reaching a recorded step."""
-        left = [key for key in self._left if self._counts(key)]
+        left = [key for key in self._unreached if self._must_be_reached(key)]
         if left:
             order = list(self._by_key)  # as they were stored
             first = min(left, key=order.index)
             raise StepsLeft(key=first, name=self._by_key[first].task.name, count=len(left), last=self._last)
 
-    def _counts(self, key: str) -> bool:
-        """Return whether an unreached step is an error; those that a finished session spawned are not."""
+    def _must_be_reached(self, key: str) -> bool:
+        """Return whether the program must reach the step on replay; not if a model session spawned it."""
         task = self._by_key[key].task
         has_outcome = (
             task.status in (Status.COMPLETED, Status.FAILED) and self.action_for(task) is ReplayAction.GIVEN
@@ -122,18 +122,20 @@ class RecordedSteps:
             return False
         while key:
             key = key.rpartition("/")[0]
-            around = self._by_key.get(key)
-            if around is not None and step_fields(around.task).get("kind") == "atomic":
+            ancestor = self._by_key.get(key)
+            if ancestor is not None and step_fields(ancestor.task).get("kind") == "atomic":
                 return False
         return True
 
     def action_for(self, task: Task) -> ReplayAction:
         """Return whether the recorded outcome is given, or the step performed again."""
-        mark = step_fields(task)
+        fields = step_fields(task)
         if is_step_cancelled(task):
             return ReplayAction.GIVEN  # the program gets it as a failure
-        has_outcome = task.status is Status.COMPLETED or (task.status is Status.FAILED and "failure" in mark)
-        return ReplayAction.GIVEN if has_outcome and not mark.get("ended_run") else ReplayAction.PERFORMED
+        has_outcome = task.status is Status.COMPLETED or (
+            task.status is Status.FAILED and "failure" in fields
+        )
+        return ReplayAction.GIVEN if has_outcome and not fields.get("ended_run") else ReplayAction.PERFORMED
 
 
 def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
@@ -153,7 +155,7 @@ def resumable(found: StoredStep | None) -> Task | None:
 
 
 def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
-    """Return a step field with the usage of earlier attempts that recorded turns do not show, or nothing."""
+    """Return the usage of earlier attempts that no recorded turn contains, as step fields, perhaps empty."""
     return unrecorded_usage(task, _parts(past, key)).as_step_fields()
 
 

@@ -29,45 +29,45 @@ class ReusableResults:
         self._journal = journal
         self._fork = fork
         self._is_reusing = is_reusing
-        self._given = journal.past.sources
+        self._linked = journal.past.sources
         """Steps that recorded steps of this run already link to."""
-        self._left: dict[str, list[TaskId]] = {}
+        self._candidates: dict[str, list[TaskId]] = {}
         """Candidates by digest, last first. Empty lists are kept: a loop then queries the store once."""
 
-        self._looking: dict[str, asyncio.Event] = {}
+        self._queries: dict[str, asyncio.Event] = {}
 
     async def find(self, reuse_hash: str | None) -> Task | None:
-        """Return the next step with an equal request; None if no more are left, or reuse is off."""
+        """Return the next step of another run with an equal request; None without one, or if reuse is off."""
         if reuse_hash is None or not self._is_reusing:
             return None
-        while reuse_hash not in self._left:
-            looking = self._looking.get(reuse_hash)
+        while reuse_hash not in self._candidates:
+            looking = self._queries.get(reuse_hash)
             if looking is None:
-                await self._look(reuse_hash)
+                await self._query(reuse_hash)
             else:
                 await looking.wait()
-        left = self._left[reuse_hash]
+        left = self._candidates[reuse_hash]
         while left:
             step = await self._store.find_step(left.pop())
             if step is not None:
                 return step
         return None
 
-    async def _look(self, reuse_hash: str) -> None:
+    async def _query(self, reuse_hash: str) -> None:
         """Query the store once per digest; other callers wait, so that the first gets the first result."""
-        looking = self._looking[reuse_hash] = asyncio.Event()
+        looking = self._queries[reuse_hash] = asyncio.Event()
         try:
             found = await self._store.reusable_steps(
                 reuse_hash, user_id=self._journal.user_id, besides=self._journal.tree_id
             )
-            self._left[reuse_hash] = [one for one in reversed(found) if self._may_give(one)]
+            self._candidates[reuse_hash] = [one for one in reversed(found) if self._may_reuse(one)]
         finally:
-            del self._looking[reuse_hash]
+            del self._queries[reuse_hash]
             looking.set()
 
-    def _may_give(self, task_id: TaskId) -> bool:
-        """Return whether a step is unused and not of the forked run: those are found by their keys."""
-        return task_id not in self._given and not (
+    def _may_reuse(self, task_id: TaskId) -> bool:
+        """Return whether the step is unused. A fork finds steps of its original run by key instead."""
+        return task_id not in self._linked and not (
             self._fork is not None and self._fork.is_of_old_run(task_id)
         )
 
@@ -75,12 +75,12 @@ class ReusableResults:
 DIGEST_BYTES = 20
 
 
-def _named(value: Any) -> str:
-    """Return the type name of a value that is not data: functions in scope are part of the program."""
+def _type_name(value: Any) -> str:
+    """Return the type name for a value that is not JSON, such as a function, which is part of the program."""
     return type(value).__name__
 
 
-_encode = msgspec.json.Encoder(enc_hook=_named, order="deterministic").encode
+_encode = msgspec.json.Encoder(enc_hook=_type_name, order="deterministic").encode
 
 
 def digest(*parts: Any) -> str:
@@ -123,7 +123,7 @@ def payload_digest(payload: HandlerPayload, settings_digest: str) -> str | None:
     """Return the digest of a complete model request, for reuse; None if it holds a secret.
 
     Timestamps, usage so far, the response length allowed by a budget, and the name of the template do not
-    count: they do not change the question.
+    count: they do not change what is asked of the model.
     """
     metadata = payload.metadata
     return reuse_digest(

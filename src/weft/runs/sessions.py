@@ -51,7 +51,7 @@ class LeasedSlots:
 
 
 CONTEXT = "context"
-"""Name of the input of the first turn that holds the session's data."""
+"""Input of the first turn's record that holds the data with which the session started."""
 
 
 class JournaledSession:
@@ -78,7 +78,7 @@ class JournaledSession:
         self.reuse_hash: str | None = None
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
-        """Return the recorded data of the session's start, or find it: files may have changed since."""
+        """Return the recorded data of the session's start, even if files have changed, or find new data."""
         key = f"{self._step.key}#1"
         began = self._journal.past.given_to(key) if self._journal.past else None
         if began is not None and CONTEXT in began:
@@ -91,7 +91,7 @@ class JournaledSession:
     async def known(
         self, step: Step, model: Model, payload: Callable[[], HandlerPayload]
     ) -> TaskResult | None:
-        """Return the result of an equal request of another run, if the task may reuse it."""
+        """Return the result of an equal request of another run; None if there is no such result to reuse."""
         # Results of tools may have changed since: a task with tools reuses only if it asks for that.
         if not (not self._call.tools if self._call.reuse is None else self._call.reuse):
             return None
@@ -106,9 +106,9 @@ class JournaledSession:
         ask: Callable[[], Awaitable[ModelReply]],
         has_more_turns: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """Return the recorded response of the turn, or ask for one; it is stored if further turns follow."""
+        """Return the recorded response of the turn, or a new one, which is stored if further turns follow."""
         input_hash, name = turn_digest(messages), f"turn {key.rpartition('#')[2]}"
-        found = self._past(key, input_hash, name)
+        found = self._find_recorded(key, input_hash, name)
         if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ModelReply)
         async with self._slots:
@@ -125,7 +125,7 @@ class JournaledSession:
     ) -> ToolMessage:
         """Return the recorded message of the tool call, or make the call and store its message."""
         input_hash = digest(use)
-        found = self._past(key, input_hash, use.name)
+        found = self._find_recorded(key, input_hash, use.name)
         if found is not None and found.task.status is Status.COMPLETED:
             return msgspec.convert(found.task.result, ToolMessage)
         opened = self._journal.begin_part(key, input_hash, use.name, "tool", before=resumable(found))
@@ -140,7 +140,7 @@ class JournaledSession:
         stored = await self._journal.complete(opened, msgspec.to_builtins(message))
         return msgspec.convert(stored, ToolMessage)
 
-    def _past(self, key: str, input_hash: str, name: str) -> StoredStep | None:
-        """Return the record of a turn or tool call; raise ReplayDiffers if another one was recorded there."""
+    def _find_recorded(self, key: str, input_hash: str, name: str) -> StoredStep | None:
+        """Return the record of a turn or tool call; raise ReplayDiffers if the key has another request."""
         past = self._journal.past
         return past.part(key, input_hash, name, self._step.span) if past else None

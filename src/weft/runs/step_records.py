@@ -22,8 +22,8 @@ KINDS: dict[type[Any], str] = {
     ContextQuery: "get_context",
 }
 
-_SHOWN_OF_CALLS = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
-_SHOWN_OF_QUERIES = (
+_MODEL_CALL_FIELDS = ("prompt", "system", "model", "provider", "tools", "timeout_seconds", "output_schema")
+_CONTEXT_QUERY_FIELDS = (
     *("query", "matching_strategy"),
     *("template_description", "template_type", "template_subtype"),
 )
@@ -84,11 +84,11 @@ def prompt_of(step: Step) -> JsonObject:
     request = step.request
     match request:
         case ModelCall():
-            found = {name: getattr(request, name) for name in _SHOWN_OF_CALLS}
+            found = {name: getattr(request, name) for name in _MODEL_CALL_FIELDS}
         case ScriptRun():
             found = {"argv": request.argv, "shell": request.shell, "environment": request.environment}
         case ContextQuery():
-            found = {name: getattr(request, name) for name in _SHOWN_OF_QUERIES}
+            found = {name: getattr(request, name) for name in _CONTEXT_QUERY_FIELDS}
         case _:
             found = {}
     return {

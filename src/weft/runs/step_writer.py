@@ -14,25 +14,25 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 2.0
-"""Delay before retrying a write when the store is busy: the result of a paid request is worth waiting for."""
+"""First and longest delay before a retry while the store is busy: a paid response is worth waiting for."""
 
 
 class _Write:
     """Changes that are being written, and the future of the caller that waits for them."""
 
-    __slots__ = ("answer", "changes", "outcome")
+    __slots__ = ("changes", "finished", "outcome")
 
     def __init__(self, changes: Sequence[StepChange]) -> None:
         self.changes = changes
         self.outcome: frozenset[TaskId] | BaseException | None = None
-        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end(self, outcome: frozenset[TaskId] | BaseException) -> None:
         if self.outcome is not None:  # the caller has already received RunLost
             return
         self.outcome = outcome
-        if not self.answer.done():
-            self.answer.set_result(None)
+        if not self.finished.done():
+            self.finished.set_result(None)
 
     async def ended(self, *, is_last: bool) -> frozenset[TaskId]:
         """Return the ids of refused steps.
@@ -42,10 +42,10 @@ class _Write:
         cancelled: asyncio.CancelledError | None = None
         while self.outcome is None:
             try:
-                await self.answer
+                await self.finished
             except asyncio.CancelledError as error:
                 cancelled = error
-                self.answer = asyncio.get_running_loop().create_future()
+                self.finished = asyncio.get_running_loop().create_future()
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         if cancelled is not None and not is_last:
@@ -60,10 +60,10 @@ class StepWriter:
         self._store = store
         self._run = run
         self._waiting: list[_Write] = []
-        self._group: list[_Write] = []
-        """Writes in progress."""
-        self._work: asyncio.Task[None] | None = None
-        self._lost: BaseException | None = None
+        self._batch: list[_Write] = []
+        """The writes in progress."""
+        self._writing: asyncio.Task[None] | None = None
+        self._final_error: BaseException | None = None
         self._unwritten: list[StepChange] = []
 
     async def write(self, changes: Sequence[StepChange], *, is_last: bool = False) -> frozenset[TaskId]:
@@ -72,83 +72,83 @@ class StepWriter:
         `is_last` says that the effect does nothing afterwards. The stored result must then count in this
         evaluation as in the next one, so a cancellation during the write is ignored.
         """
-        if self._lost is not None:
+        if self._final_error is not None:
             self._unwritten.extend(changes)
-            raise self._lost
+            raise self._final_error
         write = _Write(changes)
         self._waiting.append(write)
-        if self._work is None:
-            self._work = asyncio.get_running_loop().create_task(self._write_all())
-            self._work.add_done_callback(self._ended)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+            self._writing.add_done_callback(self._on_written)
         return await write.ended(is_last=is_last)
 
     async def settle(self) -> None:
         """Wait until everything is written; raise the error of a failed write."""
-        while self._work is not None:
-            await asyncio.wait((self._work,))
-        if self._lost is not None:
-            raise self._lost
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
+        if self._final_error is not None:
+            raise self._final_error
 
     @property
     def has_unwritten(self) -> bool:
-        """Return whether changes are not in the store yet, or never will be by this writer."""
-        return bool(self._group or self._waiting or self._unwritten)
+        """Return whether changes are not in the store yet, and may need another attempt to be written."""
+        return bool(self._batch or self._waiting or self._unwritten)
 
     async def drain(self) -> tuple[StepChange, ...]:
         """Stop, wait for the write in progress, and return the changes that were not written, in order."""
         self.stop()
-        while self._work is not None:
-            await asyncio.wait((self._work,))
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
         return tuple(self._unwritten)
 
     def stop(self) -> None:
-        """Accept no more changes, and raise RunLost to everybody who waits.
+        """Accept no more changes, and let all waiting calls of `write` raise RunLost.
 
-        Accepted changes are still written when the store is back, unless another attempt has begun. A
-        paid response may be among them. The next attempt of this process takes the others over (`drain`).
+        Accepted changes, which may hold a paid response, are still written when the store is back, unless
+        another attempt has begun. The next attempt in this process gets the unwritten ones from `drain`.
         """
-        self._lost = self._lost or RunLost(task_id=self._run.task_id)
-        for write in (*self._group, *self._waiting):
-            write.end(self._lost)
+        self._final_error = self._final_error or RunLost(task_id=self._run.task_id)
+        for write in (*self._batch, *self._waiting):
+            write.end(self._final_error)
 
     async def _write_all(self) -> None:
         """Write batches until none is pending; changes that arrive during a write go into the next batch."""
         while self._waiting:
-            self._group, self._waiting = self._waiting, []
-            outcome = await self._written([change for write in self._group for change in write.changes])
-            for write in self._group:
+            self._batch, self._waiting = self._waiting, []
+            outcome = await self._write_batch([change for write in self._batch for change in write.changes])
+            for write in self._batch:
                 write.end(outcome)
-            self._group = []
+            self._batch = []
 
-    def _ended(self, work: asyncio.Task[None]) -> None:
+    def _on_written(self, work: asyncio.Task[None]) -> None:
         """Start the next batch, or fail the pending writes if the last one failed or was cancelled."""
-        self._work = None
+        self._writing = None
         error = None if work.cancelled() else work.exception()
         if error is not None:
-            self._lost = error
+            self._final_error = error
         elif work.cancelled():
-            self._lost = self._lost or RunLost(task_id=self._run.task_id)
+            self._final_error = self._final_error or RunLost(task_id=self._run.task_id)
         elif self._waiting:
-            self._work = asyncio.get_running_loop().create_task(self._write_all())
-            self._work.add_done_callback(self._ended)
+            self._writing = asyncio.get_running_loop().create_task(self._write_all())
+            self._writing.add_done_callback(self._on_written)
             return
         else:
             return
         accepted: list[StepChange] = []
-        for write in (*self._group, *self._waiting):
-            write.end(self._lost)
+        for write in (*self._batch, *self._waiting):
+            write.end(self._final_error)
             accepted += write.changes
-        # Before those that came after `stop`: a step may be in both, and parents come before their children.
+        # Before the changes that came after `stop`: a step may be in both lists, and parents must come first.
         self._unwritten[:0] = accepted
-        self._group, self._waiting = [], []
+        self._batch, self._waiting = [], []
 
-    async def _written(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
+    async def _write_batch(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
                 refused = await self._store.write_steps(self._run, changes)
             except TransientError as error:
-                if self._lost is not None:  # stopped: no caller waits, and the store has retried
+                if self._final_error is not None:  # stopped: no caller waits, and the store has retried
                     raise
                 log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
                 await asyncio.sleep(pause)

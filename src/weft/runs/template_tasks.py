@@ -41,7 +41,7 @@ def argument_problems(
 
 
 def check_arguments(template: RegisteredTemplate, inputs: JsonObject) -> None:
-    """Raise InvalidTasks if the inputs do not match the template; secrets are checked at the start."""
+    """Raise InvalidTasks if the inputs do not match the template; secrets are checked when it runs."""
     schema = template.facts.input_schema
     problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
     if problems:
@@ -52,9 +52,9 @@ async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
     """Raise InvalidTasks if a new task names a template and its inputs do not match it.
 
     Inputs mapped from results of other tasks, and secrets, are checked when the task starts. A method that
-    is not a registered template may be an executor, here or in another worker.
+    no registered template has may name an executor, here or in another worker, and is not checked.
     """
-    named = [(task, name) for task in tasks if (name := _may_name(task)) is not None]
+    named = [(task, name) for task in tasks if (name := _possible_template(task)) is not None]
     if not named:
         return
     known = await store.known_templates({read_name(name).name for _, name in named})
@@ -63,7 +63,7 @@ async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
         for task, name in named
         if method_of(task) == TEMPLATE or read_name(name).name in known
     }
-    found = {(name, user_id): await _found(store, name, user_id) for name, user_id in meant}
+    found = {(name, user_id): await _find(store, name, user_id) for name, user_id in meant}
     problems = [
         problem
         for task, name in named
@@ -74,14 +74,14 @@ async def require_arguments(store: TaskStore, tasks: Iterable[Task]) -> None:
         raise InvalidTasks(problems)
 
 
-async def _found(store: TaskStore, name: str, user_id: str | None) -> RegisteredTemplate | UnknownTemplate:
+async def _find(store: TaskStore, name: str, user_id: str | None) -> RegisteredTemplate | UnknownTemplate:
     try:
         return await find_template(store, name, user_id=user_id)
     except UnknownTemplate as error:
         return error
 
 
-def _may_name(task: Task) -> str | None:
+def _possible_template(task: Task) -> str | None:
     if is_step(task) or (method_of(task) in BUILT_IN_IDS and method_of(task) != TEMPLATE):
         return None
     return template_of(task)

@@ -68,7 +68,7 @@ async def _hint(store: TaskStore, name: str, owner: Owner) -> str:
 async def call_program(
     store: TaskStore, template: RegisteredTemplate, arguments: Collection[str]
 ) -> StoredProgram:
-    """Return a program that calls a template with its inputs as arguments, with everything it needs."""
+    """Return a program that calls a template with its inputs as arguments, and has all templates it needs."""
     keywords = tuple((name, Variable(name=name)) for name in arguments)
     shown = print_program(Program((FunctionCall(func_name=template.name, keywords=keywords),)))
     program = StoredProgram(StoredText("<call>", shown, "sexp"), entry=template.name)
@@ -89,7 +89,7 @@ async def with_templates(
 
 
 def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[frozenset[str], bool]:
-    """Return the names that only registered templates can define, and whether it may choose among all."""
+    """Return the names that the program does not define, and whether it may choose among all templates."""
     forms = [form for one in program.programs() for form in one.forms]
     used = used_names(forms)
     mentioned = used.mentioned - frozenset(inputs)
