@@ -37,7 +37,7 @@ MAX_BYTES_ON_THE_LOOP = 64 * 1024
 
 
 class Attempts:
-    """Dependencies and operations shared by all attempts of an engine."""
+    """Performs attempts, and turns their ends into results for the store; one object per engine."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Attempts:
         has_lease: Callable[[], bool] = lambda: True,
         on_store_unusable: Callable[[StoreUnusable], None] = lambda error: None,
     ) -> None:
+        """Create the object; `chance` returns a random number from 0 to 1, for the jitter of retry delays."""
         self._has_lease = has_lease
         self.on_store_unusable = on_store_unusable
         self._store = store
@@ -60,7 +61,7 @@ class Attempts:
         self._limits = limits
         self._secrets = secrets or SecretSettings()
         self._not_found: set[str] = set()
-        """Methods for which no executor appeared within the waiting time."""
+        """Methods for which no executor appeared within `lookup_seconds`; their tasks do not wait again."""
 
     def completed(self, claimed: Claimed, result: JsonObject) -> AttemptResult:
         return AttemptResult(claimed.claim, Completed(self._clock.now(), result))
@@ -72,7 +73,7 @@ class Attempts:
         try:
             return AttemptResult(claimed.claim, outcome, self._retry_after(claimed, error))
         except Exception:
-            # A foreign exception class may misbehave. Without a result the task would be run for ever.
+            # Reading an executor's own exception may raise. Without a result the task would be run for ever.
             log.exception(
                 "cannot decide whether to retry task %s; it fails permanently",
                 claimed.claim.task_id,
@@ -81,13 +82,13 @@ class Attempts:
             return AttemptResult(claimed.claim, outcome)
 
     def suspended(self, claimed: Claimed, suspension: Suspend) -> Suspension:
-        """Return the suspension of an attempt that waits for others and holds nothing meanwhile."""
+        """Return the suspension of an attempt that waits for other records and holds nothing meanwhile."""
         return Suspension(
             claimed.claim, self._clock.now(), suspension.until, suspension.dependencies, suspension.wake_at
         )
 
     def refused(self, ending: AttemptResult | Suspension, error: WeftError) -> AttemptResult:
-        """Return the failure that replaces a result that the store cannot store."""
+        """Return the failed result that replaces one that the store has rejected with `error`."""
         return AttemptResult(ending.claim, Failed(self._clock.now(), f"{error.code}: {error.message}"))
 
     def cancel_grace_seconds(self, task: Task) -> float:
@@ -96,7 +97,7 @@ class Attempts:
         return grace_seconds_of(found.executor if found else None)
 
     async def result(self, claimed: Claimed, report: Report) -> JsonObject:
-        """Perform the attempt and return its result, with secrets redacted; raise to fail it."""
+        """Perform the attempt and return its result, with secrets redacted; raise the error that fails it."""
         task = claimed.task
         if claimed.losses >= self._limits.max_losses:
             raise too_many_losses(claimed)
@@ -104,9 +105,9 @@ class Attempts:
         if method is None:
             return {}  # a task without an executor only groups others
         with _task_span(claimed, method):
-            return await redacted(await self._performed(claimed, method, report))
+            return await redacted(await self._perform(claimed, method, report))
 
-    async def _performed(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
+    async def _perform(self, claimed: Claimed, method: str, report: Report) -> JsonObject:
         task = claimed.task
         executor = await self._executor(method)
         work = await self._work(claimed, report, wants_dependencies=uses_dependencies(executor))
@@ -117,16 +118,16 @@ class Attempts:
         return await perform(executor, work)
 
     async def _executor(self, method: str) -> Executor:
-        """Return the executor of a method, also one registered after this process started."""
+        """Return the executor of a method, even if it was registered after this process started."""
         if self._executors.find(method) is None:
-            await self._look_for(method)
+            await self._wait_for_executor(method)
         return self._executors.get(method)
 
-    async def _look_for(self, method: str) -> None:
-        """Poll for an executor until one appears, or the waiting time for it has passed."""
+    async def _wait_for_executor(self, method: str) -> None:
+        """Poll for the executor of a method until it appears, or `lookup_seconds` have passed."""
         loop = asyncio.get_running_loop()
-        can_turn_up = self._executors.can_learn and method not in self._not_found
-        end = loop.time() + (self._limits.lookup_seconds if can_turn_up else 0.0)
+        may_appear = self._executors.can_learn and method not in self._not_found
+        end = loop.time() + (self._limits.lookup_seconds if may_appear else 0.0)
         while self._executors.find(method) is None:
             with StoreTolerance(f"executor {method}"):
                 if not await self._executors.learn([method]) and loop.time() >= end:
@@ -137,7 +138,7 @@ class Attempts:
     async def _work(self, claimed: Claimed, report: Report, *, wants_dependencies: bool) -> Work:
         task = claimed.task
         is_needed = task.dependencies and (wants_dependencies or has_mappings(task))
-        ended = await self._ended_dependencies(task) if is_needed else {}
+        ended = await self._completed_dependencies(task) if is_needed else {}
         results = {task_id: found.result or {} for task_id, found in ended.items()}
         return Work(
             task=task,
@@ -157,7 +158,7 @@ class Attempts:
         inputs = resolved(task.inputs, self._secrets)
         return task if inputs is task.inputs else evolve(task, inputs=inputs)
 
-    async def _ended_dependencies(self, task: Task) -> dict[TaskId, Task]:
+    async def _completed_dependencies(self, task: Task) -> dict[TaskId, Task]:
         """Return the completed dependencies; others have no result."""
         wanted = [dependency.id for dependency in task.dependencies]
         while True:
@@ -174,7 +175,7 @@ class Attempts:
 
 
 async def redacted(result: JsonObject) -> JsonObject:
-    """Redact secrets from a result; a large one in a thread, so that it does not block the event loop."""
+    """Redact secrets from a result; use a thread for a large result, not to block the event loop."""
     if not has_secrets():
         return result
     try:
@@ -225,7 +226,7 @@ def error_message(error: BaseException) -> str:
 
 
 MIN_SECONDS_BETWEEN = 0.2
-"""Minimum interval between stored reports: an executor may report after every line of a file."""
+"""Minimum interval between stored progress reports: an executor may report after every line of a file."""
 
 
 class ProgressReports:

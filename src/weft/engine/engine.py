@@ -90,14 +90,16 @@ class Engine:
             self._limits,
             running=self._running,
             methods=lambda: self._executors.methods | NO_METHOD,
-            known=self._known,
+            known=self._known_claims,
             on_lost=self._cancel_attempts,
             on_end=self._end,
         )
         self._flows: dict[TaskId, _FlowRun] = {}
         self._may_learn = False
-        self._told_to_leave: set[str] = set()
+        """Whether to look again for executors of unknown methods; set by each poll."""
+        self._logged_methods: set[str] = set()
         self._endings: list[AttemptResult | Suspension] = []
+        """Outcomes of ended attempts that are not written yet."""
         self._being_written: Sequence[AttemptResult | Suspension] = ()
         self._wake = asyncio.Event()
         self._is_stopping = False
@@ -105,13 +107,13 @@ class Engine:
         self._store_deadline: float | None = None
         self._is_without_store = False
         self._failure: Exception | None = None
-        self._pump: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._main_loop: asyncio.Task[None] | None = None
+        self._poller: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         await self._worker.start()
-        self._pump = asyncio.create_task(self._work(), name="weft-engine")
-        self._looking = asyncio.create_task(self._keep_looking(), name="weft-engine-poll")
+        self._main_loop = asyncio.create_task(self._work(), name="weft-engine")
+        self._poller = asyncio.create_task(self._poll(), name="weft-engine-poll")
         return self
 
     async def __aexit__(
@@ -122,7 +124,7 @@ class Engine:
     @property
     def is_running(self) -> bool:
         """Return whether the engine was started and has not ended, by `stop` or an error of the store."""
-        return self._pump is not None and not self._pump.done()
+        return self._main_loop is not None and not self._main_loop.done()
 
     @property
     def is_stopping(self) -> bool:
@@ -131,8 +133,8 @@ class Engine:
 
     async def ended(self) -> None:
         """Wait until the engine has ended."""
-        if self._pump is not None:
-            await asyncio.wait([self._pump])
+        if self._main_loop is not None:
+            await asyncio.wait([self._main_loop])
 
     async def run(self, root_id: TaskId, *, owner: Owner = EVERYONE) -> None:
         """Run a flow until none of its tasks can run, or the engine is stopped."""
@@ -162,12 +164,12 @@ class Engine:
 
     async def serve(self) -> None:
         """Help to run every flow that was started, now and later, until the engine is stopped."""
-        while not self._is_stopping and self._pump is not None:
+        while not self._is_stopping and self._main_loop is not None:
             with StoreTolerance("flows to be run"):
                 for root_id in await self._store.running_flows(owner=EVERYONE):
                     if root_id not in self._flows and self.is_running:
                         await self.join(root_id)
-            await asyncio.wait([self._pump], timeout=self._limits.poll_seconds)
+            await asyncio.wait([self._main_loop], timeout=self._limits.poll_seconds)
         await self.ended()
         if self._failure is not None:
             raise self._failure
@@ -179,10 +181,10 @@ class Engine:
     async def stop(self, *, grace_seconds: float | None = None) -> None:
         """Claim no more tasks, let attempts end within the grace time, and release the remaining ones.
 
-        A second call waits for the same end; a shorter grace time then counts. An unavailable store is waited
-        for no longer than the attempts, and only a moment if none runs.
+        A second call waits for the same end, and can only shorten the grace time. The engine waits for an
+        unavailable store as long as for its attempts, and `IDLE_GRACE_SECONDS` if it has no attempts.
         """
-        if self._pump is None:
+        if self._main_loop is None:
             return
         grace = self._limits.grace_seconds if grace_seconds is None else grace_seconds
         loop = asyncio.get_running_loop()
@@ -201,9 +203,9 @@ class Engine:
         self._set_store_limit()
 
     def _set_store_limit(self) -> None:
-        """Apply the deadline. A wait that begins late, after a slow attempt, still has `SETTLE_SECONDS`.
+        """Apply the deadline to a wait for the store, which lasts at least `SETTLE_SECONDS`.
 
-        An earlier limit stays: calls that fail and are retried are one wait.
+        An earlier limit stays: a call that fails and its retries are one wait.
         """
         limit = self._store_limit
         if limit is None or self._store_deadline is None or limit.expired():
@@ -214,16 +216,16 @@ class Engine:
         limit.reschedule(deadline if earlier is None else min(earlier, deadline))
 
     def _lift_store_limit(self) -> None:
-        """End a wait for the store, because it responded or something else is waited for."""
+        """Remove the limit: the store has responded, or the engine waits for something else."""
         if self._store_limit is not None and not self._store_limit.expired():
             self._store_limit.reschedule(None)
 
     async def _work(self) -> None:
-        """Write outcomes and claim tasks, together, until stopped and empty."""
+        """Write outcomes and claim tasks, in rounds, until the engine is stopped and has no attempts left."""
         try:
-            # One timeout for all turns: only a stopping engine needs it, and one per turn costs time.
+            # One timeout for all rounds: only a stopping engine needs it, and a timeout per round costs time.
             async with asyncio.timeout(None) as self._store_limit:
-                await self._turn_until_empty()
+                await self._run_rounds()
         except Exception as error:
             self._is_without_store = self._store_limit is not None and self._store_limit.expired()
             if self._is_without_store:
@@ -236,24 +238,24 @@ class Engine:
                 self._failure = error
         finally:
             self._store_limit = None
-            await self._leave()
+            await self._shut_down()
 
-    async def _turn_until_empty(self) -> None:
+    async def _run_rounds(self) -> None:
         while not self._is_stopping or self._running or self._endings:
             if self._store_deadline is not None:
                 self._set_store_limit()
             self._wake.clear()
-            outlook = await self._advance_patiently()
-            if not outlook.claimed and not self._endings:
+            claim_result = await self._advance_or_wait()
+            if not claim_result.claimed and not self._endings:
                 await self._end_flows()
             if not self._wake.is_set():
-                await self._sleep(outlook)
+                await self._sleep(claim_result)
         if self._store_deadline is not None:
             self._set_store_limit()
-        # Flows with a last task that has just ended: no other process may notice their end.
+        # The last task of a flow may just have ended, and perhaps no other process would end the flow.
         await self._end_flows()
 
-    async def _leave(self) -> None:
+    async def _shut_down(self) -> None:
         """Cancel the attempts, unregister the worker, and wake the callers that wait for flows."""
         self._is_stopping = True
         try:
@@ -261,24 +263,26 @@ class Engine:
             while self._running:  # each ends or is abandoned within its executor's cancellation grace time
                 self._wake.clear()
                 await self._wake.wait()
-            if self._looking is not None:
-                self._looking.cancel()
+            if self._poller is not None:
+                self._poller.cancel()
             await self._worker.stop(is_store_away=self._is_without_store)
         finally:
             for flow in self._flows.values():
                 flow.ended.set()
 
-    async def _advance_patiently(self) -> ClaimResult:
+    async def _advance_or_wait(self) -> ClaimResult:
+        """Advance, or wait for `poll_seconds` if the store is unavailable."""
         with StoreTolerance("store"):
-            outlook = await self._advance()
+            claim_result = await self._advance()
             if self._store_deadline is not None:
                 self._lift_store_limit()
                 self._set_store_limit()
-            return outlook
+            return claim_result
         await asyncio.sleep(self._limits.poll_seconds)
         return ClaimResult()
 
     async def _advance(self) -> ClaimResult:
+        """Write outcomes and claim tasks, in one transaction; start attempts at the claimed tasks."""
         endings, self._endings = self._endings, []
         wanted = ClaimRequest(
             flows=tuple(self._flows) if self._worker.has_lease and not self._is_stopping else (),
@@ -289,28 +293,28 @@ class Engine:
         )
         self._being_written = endings
         try:
-            held, outlook = await self._store.advance(endings, wanted)
+            held, claim_result = await self._store.advance(endings, wanted)
         except WeftError:
             self._endings = endings + self._endings  # nothing was written; retry with the next request
             raise
         finally:
             self._being_written = ()
         for ending, outcome in zip(endings, held, strict=True):
-            self._settle(ending, outcome)
-        if isinstance(outlook, WeftError):
-            raise outlook
+            self._handle_outcome(ending, outcome)
+        if isinstance(claim_result, WeftError):
+            raise claim_result
         # Claims of a stopping engine are released with the worker.
-        if outlook.claimed and not self._is_stopping and self._worker.has_lease:
-            for claimed in outlook.claimed:
+        if claim_result.claimed and not self._is_stopping and self._worker.has_lease:
+            for claimed in claim_result.claimed:
                 if (
                     claimed.claim.worker == self._worker.id
                 ):  # otherwise the response is late, and others may hold the claim
-                    self._begin(claimed)
-        if outlook.unknown_methods:
-            await self._learn(outlook.unknown_methods)
-        return outlook
+                    self._start_attempt(claimed)
+        if claim_result.unknown_methods:
+            await self._learn(claim_result.unknown_methods)
+        return claim_result
 
-    def _settle(self, ending: AttemptResult | Suspension, outcome: bool | WeftError) -> None:
+    def _handle_outcome(self, ending: AttemptResult | Suspension, outcome: bool | WeftError) -> None:
         claim = ending.claim
         if isinstance(outcome, WeftError):
             self._endings.append(self._attempts.refused(ending, outcome))
@@ -323,22 +327,22 @@ class Engine:
                 extra={"action": "finish_lost_claim", "task_id": claim.task_id, "attempt": claim.attempt},
             )
 
-    async def _learn(self, left: frozenset[str]) -> None:
-        """Check from time to time whether executors for unknown methods have become available."""
-        new = left - self._told_to_leave
+    async def _learn(self, methods: frozenset[str]) -> None:
+        """Check once per poll whether executors for unknown methods have become available."""
+        new = methods - self._logged_methods
         if not new and not self._may_learn:
             return
         self._may_learn = False
         with StoreTolerance("executors"):
-            if await self._executors.learn(left):
+            if await self._executors.learn(methods):
                 self._wake.set()
                 return
         if new:
-            self._tell_what_is_left(new)
+            self._log_unknown_methods(new)
 
-    def _tell_what_is_left(self, methods: Collection[str]) -> None:
+    def _log_unknown_methods(self, methods: Collection[str]) -> None:
         """Log once per method that this worker has no executor for it; perhaps no worker has."""
-        self._told_to_leave.update(methods)
+        self._logged_methods.update(methods)
         for method in sorted(methods):
             log.warning(
                 "no executor for method '%s'; leaving its tasks to other workers",
@@ -346,7 +350,7 @@ class Engine:
                 extra={"action": "left_to_others", "method": method},
             )
 
-    def _begin(self, claimed: Claimed) -> None:
+    def _start_attempt(self, claimed: Claimed) -> None:
         claim = claimed.claim
         flow = self._flows[claim.task_tree_id]
         context = None if flow.context is None else flow.context.copy()
@@ -358,7 +362,7 @@ class Engine:
         self._running[claim] = attempt
 
     def _remove(self, attempt: RunningAttempt, ending: AttemptResult | Suspension | None) -> None:
-        """Remove an attempt; its outcome, if it has one, is written next."""
+        """Remove an ended attempt; its outcome, if it has one, is written in the next round."""
         if ending is not None:
             self._endings.append(ending)
         del self._running[attempt.claim]
@@ -374,9 +378,10 @@ class Engine:
         self._cancel_attempts(tuple(self._running))
 
     def _end(self, error: Exception) -> None:
-        """End because the store is unusable, or is no longer the one that was opened.
+        """Stop the engine, because the store is unusable or is no longer the one that was opened.
 
-        Running attempts may end if the store only has a newer schema; otherwise there is nowhere to write.
+        If the store only has a newer schema, running attempts may end. Otherwise they are cancelled, because
+        their outcomes cannot be written.
         """
         if self._failure is None:
             log.error("%s", error, extra={"action": "store_changed"})
@@ -387,12 +392,12 @@ class Engine:
             self._limit_store(SETTLE_SECONDS)
         self._wake.set()
 
-    def _known(self) -> set[Claim]:
+    def _known_claims(self) -> set[Claim]:
         """Return the claims of running attempts and of outcomes that are not written yet."""
         return {*self._running, *(ending.claim for ending in (*self._being_written, *self._endings))}
 
     async def _end_flows(self) -> None:
-        """Remove flows that have ended: none of their tasks can run, or they were stopped.
+        """Remove flows that have ended (no task can run) or were stopped with `stop_flow`.
 
         The store decides: a task with an unwritten outcome is still in progress there.
         """
@@ -402,21 +407,21 @@ class Engine:
                     del self._flows[root_id]
                     flow.ended.set()
 
-    async def _sleep(self, outlook: ClaimResult) -> None:
+    async def _sleep(self, claim_result: ClaimResult) -> None:
         """Wait for work: the end of an attempt, a delayed task, or the next poll."""
         if self._store_deadline is not None:
             self._lift_store_limit()  # attempts have their own grace time
-        if outlook.next_ready_at is None:
+        if claim_result.next_ready_at is None:
             await self._wake.wait()
             return
-        seconds = (outlook.next_ready_at - self._clock.now()).total_seconds()
+        seconds = (claim_result.next_ready_at - self._clock.now()).total_seconds()
         alarm = asyncio.get_running_loop().call_later(max(seconds, 0.001), self._wake.set)
         try:
             await self._wake.wait()
         finally:
             alarm.cancel()
 
-    async def _keep_looking(self) -> None:
+    async def _poll(self) -> None:
         """Wake the loop periodically: other processes make tasks ready and end flows."""
         while True:
             await asyncio.sleep(self._limits.poll_seconds)

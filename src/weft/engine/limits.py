@@ -18,8 +18,8 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     per_executor: Mapping[str, int] = {}
     """Maximum number of concurrent attempts of single executors, by id."""
     lease_seconds: float = 0.0
-    """How long a worker without a heartbeat counts as alive; 0: as in the settings. Multiplied by four for
-    SQLite, where workers wait for each other's writes."""
+    """How long a worker without a heartbeat counts as alive; 0: as in the settings. Multiplied by four for a
+    SQLite file, where workers wait for each other's writes."""
     heartbeat_seconds: float = 1.0
     """Interval in which a worker renews its lease, and looks for cancelled and lost tasks."""
     poll_seconds: float = 0.2
@@ -32,7 +32,7 @@ class EngineLimits(Struct, frozen=True, kw_only=True):
     leave_seconds: float = 1.0
     """How long a stopped engine waits for the store to release its tasks."""
     max_losses: int = 50
-    """How many attempts at a task may be lost in a row, because the worker died or its lease expired: a
+    """How many attempts in a row may be lost (the worker died, or its lease expired) before a task fails: a
     task that kills its process each time must not do so for ever. Failed attempts are subject to the retry
     policy instead; attempts released by a stopping engine do not count."""
 
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreTolerance:
-    """Context manager that logs transient errors instead of raising them; callers retry or do without."""
+    """Context manager that logs transient errors of `what` instead of raising them; callers may retry."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -21,23 +21,24 @@ CANCELLED_INSIDE = (
 )
 
 OnEnd = Callable[["RunningAttempt", AttemptResult | Suspension | None], None]
+"""Receives the attempt and its outcome; None if it was cancelled or abandoned, or the store is unusable."""
 
 
 class RunningAttempt:
     """An attempt in its own asyncio task; `on_end` is called once, with the outcome if there is one.
 
-    Cancelling the attempt cancels the executor, which may ignore that. So the attempt does not end with the
-    asyncio task: after the executor's cancellation grace time it is abandoned, and ends without an outcome.
+    Cancelling the attempt cancels the executor, which may ignore that. So the attempt does not wait for the
+    asyncio task for ever: after the executor's grace time it is abandoned, and ends without an outcome.
     """
 
     __slots__ = (
-        "_alarm",
         "_attempts",
         "_claimed",
         "_is_cancelled",
         "_is_over",
         "_on_end",
         "_reason",
+        "_timer",
         "_work",
         "claim",
         "method",
@@ -60,14 +61,14 @@ class RunningAttempt:
         self._is_over = False
         self._is_cancelled = False
         self._reason: Exception | None = None
-        self._alarm: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._work = asyncio.create_task(self._run(report), context=context)
 
     def cancel_attempt(self, reason: Exception | None = None) -> None:
         """Cancel the executor: the attempt fails with the reason or, without one, has no outcome."""
         if self._is_over or self._is_cancelled:
             return
-        self._set_alarm(self._attempts.cancel_grace_seconds(self._claimed.task), self._abandon)
+        self._set_timer(self._attempts.cancel_grace_seconds(self._claimed.task), self._abandon)
         self._is_cancelled, self._reason = True, reason
         # A task cancelled before its first step never runs, so `_run` cannot end the attempt.
         self._work.add_done_callback(lambda _: self._end(None))
@@ -78,7 +79,7 @@ class RunningAttempt:
         try:
             limit = timeout_seconds(self._claimed.task)
             if limit is not None:
-                self._set_alarm(
+                self._set_timer(
                     limit, lambda: self.cancel_attempt(ExecutionFailed(f"timed out after {limit:g} s"))
                 )
             ending = self._attempts.completed(
@@ -89,7 +90,7 @@ class RunningAttempt:
         except Suspend as suspension:
             ending = self._attempts.suspended(self._claimed, suspension)
         except asyncio.CancelledError:
-            # If `cancel_attempt` did not do it, the executor did: nobody else has this asyncio task.
+            # If `cancel_attempt` did not cancel it, the executor did: nobody else has this asyncio task.
             ending = self._attempts.failed(self._claimed, ExecutionFailed(CANCELLED_INSIDE))
         except BaseException as error:
             # Also SystemExit and KeyboardInterrupt: leaving an asyncio task, they would end the event loop.
@@ -103,12 +104,12 @@ class RunningAttempt:
         if self._is_over:
             return
         self._is_over = True
-        if self._alarm is not None:
-            self._alarm.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._reason is not None:
             ending = self._attempts.failed(self._claimed, self._reason)
         elif self._is_cancelled and not _is_completed(ending):
-            ending = None  # it failed because it was cancelled
+            ending = None  # the attempt failed because it was cancelled
         self._on_end(self, ending)
 
     def _abandon(self) -> None:
@@ -126,10 +127,10 @@ class RunningAttempt:
         abandon(self._work)
         self._end(None)
 
-    def _set_alarm(self, seconds: float, then: Callable[[], None]) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_later(seconds, then)
+    def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
 
 def _is_completed(ending: AttemptResult | Suspension | None) -> bool:

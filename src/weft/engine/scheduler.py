@@ -1,4 +1,4 @@
-"""The scheduler loop: fires due schedules. Several may run; each due time is fired once."""
+"""The scheduler loop: fires due schedules. Several processes may run it; each due time is fired once."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from weft.tasks.schedules.schedule import waits
 
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(minutes=1)
-"""Delay before a failed task is tried again; it doubles with each failure."""
+"""First and longest delay after a failed firing; the delay doubles with each failure."""
 
 LOG_INTERVAL = timedelta(minutes=1)
 """Minimum interval between log entries about the same task."""
@@ -30,16 +30,16 @@ class _Failure(Struct, frozen=True):
 
 
 class Backoff:
-    """Tasks that failed when last tried, with growing delays.
+    """Scheduled tasks that could not be fired when last tried, with growing delays.
 
-    Times are compared by absolute distance: a clock that is set back by a year must not delay by a year.
+    Times are compared by absolute distance: a clock that is set back by a year must not add a year of delay.
     """
 
     def __init__(self) -> None:
         self._failures: dict[TaskId, _Failure] = {}
 
     def is_waiting(self, task_id: TaskId, now: datetime) -> bool:
-        """Return whether the task failed too recently to be tried again."""
+        """Return whether the last firing failed too recently to try again."""
         failure = self._failures.get(task_id)
         return failure is not None and abs(now - failure.failed_at) < failure.wait
 
@@ -59,17 +59,17 @@ class Backoff:
         self._failures.pop(task_id, None)
 
     def keep_only(self, task_ids: Container[TaskId]) -> None:
-        """Forget all other tasks: nobody tries them any more."""
+        """Forget all other tasks: they are no longer due."""
         self._failures = {key: value for key, value in self._failures.items() if key in task_ids}
 
 
 log = logging.getLogger(__name__)
 
 BATCH = 1000
-"""Number of due definitions per query; a round reads all of them."""
+"""Maximum number of definitions per query; a round makes as many queries as it needs."""
 
 MAX_CAUGHT_UP = 100
-"""Maximum number of missed runs of one definition per round, so that other definitions get their turn."""
+"""Maximum number of runs made for one definition per round, so that other definitions get their turn."""
 
 
 class Scheduler:
@@ -104,7 +104,7 @@ class Scheduler:
                 await self.fire_due()
                 await self.wake_overdue()
             except Exception as error:
-                # No traceback for errors of the store: one that is unavailable is logged every second.
+                # No traceback for errors of the store: an unavailable store is logged every second.
                 log.warning(
                     "scheduler: %s",
                     error,

@@ -57,7 +57,7 @@ def life_of(worker: str) -> Life:
 
 
 def is_dead_here(worker: str) -> bool:
-    """Return whether the worker was a process of this machine that is gone; no need to wait for its lease."""
+    """Return whether the worker was a process of this machine that is gone, whatever its lease."""
     return life_of(worker) is Life.DEAD
 
 
@@ -102,27 +102,32 @@ class Worker:
         on_lost: Callable[[Collection[Claim]], None],
         on_end: Callable[[Exception], None],
     ) -> None:
-        """Create a worker; `on_end` is called when the store has been replaced or upgraded."""
+        """Create a worker.
+
+        `running` holds the claims of running attempts; `known` returns these and the claims of outcomes that
+        are not written yet. `on_lost` receives the claims of running attempts that this worker no longer
+        holds. `on_end` is called when the store has been replaced or upgraded.
+        """
         self._store = store
         self._limits = limits
-        self._patience_seconds = limits.lease_seconds or DEFAULT_LEASE_SECONDS
-        """How long to wait for a frozen process."""
-        self._lease_seconds = self._patience_seconds * (
+        self._frozen_limit_seconds = limits.lease_seconds or DEFAULT_LEASE_SECONDS
+        """How long a process may be frozen before it counts as dead."""
+        self._lease_seconds = self._frozen_limit_seconds * (
             LOCKED_LEASE_FACTOR if store.renews_with_lock else 1.0
         )
         self._running = running
         self._methods = methods
-        self._told_methods: frozenset[str] = frozenset()
-        self._known = known
+        self._registered_methods: frozenset[str] = frozenset()
+        self._known_claims = known
         self._on_lost = on_lost
         self._on_end = on_end
-        self._unknown: frozenset[Claim] = frozenset()
-        self._forgotten: frozenset[Claim] = frozenset()
-        self._beats: list[asyncio.Task[None]] = []
-        self._fence: asyncio.TimerHandle | None = None
+        self._unknown_claims: frozenset[Claim] = frozenset()
+        self._claims_to_release: frozenset[Claim] = frozenset()
+        self._heartbeats: list[asyncio.Task[None]] = []
+        self._lease_timer: asyncio.TimerHandle | None = None
         self._time = time.monotonic
         self._leased_until = 0.0
-        self._beat_at: tuple[float, datetime] | None = None
+        self._last_beat: tuple[float, datetime] | None = None
         self._distrusted_until = 0.0
         self._frozen_since: dict[str, float] = {}
         self.id = new_worker_id()
@@ -139,21 +144,21 @@ class Worker:
         await self._recover(self._store.clock.now())
         # The clock may have been set back while no engine was running.
         await self._store.restart_delays()
-        self._beat_at = asyncio.get_running_loop().time(), self._store.clock.now()
+        self._last_beat = asyncio.get_running_loop().time(), self._store.clock.now()
         # Separate tasks: recovery waits for other writers, and the lease must be renewed meanwhile.
-        self._beats = [
-            asyncio.create_task(self._keep_on(self._renew), name="weft-lease"),
-            asyncio.create_task(self._keep_on(self._look_after), name="weft-recovery"),
+        self._heartbeats = [
+            asyncio.create_task(self._repeat(self._renew), name="weft-lease"),
+            asyncio.create_task(self._repeat(self._recover_and_check), name="weft-recovery"),
         ]
 
     async def stop(self, *, is_store_away: bool = False) -> None:
-        """Unregister, and release the claims still held; they do not count as lost."""
-        if self._fence is not None:
-            self._fence.cancel()
-        for beat in self._beats:
+        """Unregister and release the claims, which do not count as lost; not if the store is unavailable."""
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
+        for beat in self._heartbeats:
             beat.cancel()
-        if self._beats:
-            await asyncio.wait(self._beats)
+        if self._heartbeats:
+            await asyncio.wait(self._heartbeats)
         if is_store_away:
             return
         try:
@@ -165,7 +170,7 @@ class Worker:
             if isinstance(error, TransientError | TimeoutError):
                 self._store.leave()
 
-    async def _keep_on(self, beat: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, beat: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(self._limits.heartbeat_seconds)
             try:
@@ -178,45 +183,45 @@ class Worker:
 
     async def _renew(self) -> None:
         """Renew the lease, and cancel attempts that the store no longer assigns to this worker."""
-        running = tuple(self._running)  # before the request: tasks claimed meanwhile are not missing
-        asked_at = asyncio.get_running_loop().time()
+        running = tuple(self._running)  # copied before the request: a task claimed during it is not lost
+        requested_at = asyncio.get_running_loop().time()
         held = await self._store.renew_worker(self.id, lease_seconds=self._lease_seconds)
         if held is None:
             log.warning("worker %s was taken for dead", self.id, extra={"action": "worker_lost"})
             self._leased_until = 0.0
-            self._lose(running)
+            self._report_lost(running)
             self.id = new_worker_id()
             await self._register()
         else:
-            self._renewed(asked_at)
-            # Cancelled by another process: this worker must stop them.
-            self._lose([claim for claim in running if claim not in held])
+            self._renewed(requested_at)
+            # Another process has cancelled these tasks, and this worker must stop the attempts.
+            self._report_lost([claim for claim in running if claim not in held])
             self._note_unknown(held)
 
-    async def _look_after(self) -> None:
+    async def _recover_and_check(self) -> None:
         """Release tasks that nobody works on, here and elsewhere; check the store and the clock."""
-        forgotten, self._forgotten = self._forgotten, frozenset()
-        for claim in forgotten:
+        to_release, self._claims_to_release = self._claims_to_release, frozenset()
+        for claim in to_release:
             await self._release(claim)
-        if self._methods() != self._told_methods:
+        if self._methods() != self._registered_methods:
             await self._register()
         await self._store.check()
         await self._recover(await self._trusted_time())
 
     async def _register(self) -> None:
         """Register with the methods known here; a task with a method that no worker knows fails."""
-        methods, asked_at = self._methods(), asyncio.get_running_loop().time()
+        methods, requested_at = self._methods(), asyncio.get_running_loop().time()
         await self._store.add_worker(self.id, lease_seconds=self._lease_seconds, methods=methods)
-        self._told_methods = methods
-        self._renewed(asked_at)
+        self._registered_methods = methods
+        self._renewed(requested_at)
 
-    def _renewed(self, asked_at: float) -> None:
-        """Extend the lease, counted from when the request was sent: it cannot have started earlier."""
-        if self._fence is not None:
-            self._fence.cancel()
+    def _renewed(self, requested_at: float) -> None:
+        """Extend the lease, counted from when the request was sent: in the store it ends later."""
+        if self._lease_timer is not None:
+            self._lease_timer.cancel()
         loop = asyncio.get_running_loop()
-        self._leased_until = asked_at + self._lease_seconds * FENCE_FACTOR
-        self._fence = loop.call_at(self._leased_until, self._stop_attempts)
+        self._leased_until = requested_at + self._lease_seconds * FENCE_FACTOR
+        self._lease_timer = loop.call_at(self._leased_until, self._stop_attempts)
 
     def _stop_attempts(self) -> None:
         if self._running:
@@ -225,22 +230,22 @@ class Worker:
                 len(self._running),
                 extra={"action": "lease_not_renewed"},
             )
-        self._lose(tuple(self._running))
+        self._report_lost(tuple(self._running))
 
-    def _lose(self, claims: Collection[Claim]) -> None:
+    def _report_lost(self, claims: Collection[Claim]) -> None:
         self._on_lost([claim for claim in claims if claim in self._running])
 
     def _note_unknown(self, held: Collection[Claim]) -> None:
         """Note claims of this worker that it does not work on; no other worker could claim their tasks.
 
-        Only those unknown at two heartbeats count: a committed claim may not have reached the engine yet.
+        A claim counts only if it is unknown at two heartbeats: it may not have reached the engine yet.
         """
-        unknown = frozenset(held).difference(self._known())
-        self._forgotten |= unknown & self._unknown
-        self._unknown = unknown
+        unknown = frozenset(held).difference(self._known_claims())
+        self._claims_to_release |= unknown & self._unknown_claims
+        self._unknown_claims = unknown
 
     async def _release(self, claim: Claim) -> None:
-        if claim in self._known() or not await self._store.release(claim, now=self._store.clock.now()):
+        if claim in self._known_claims() or not await self._store.release(claim, now=self._store.clock.now()):
             return
         log.warning(
             "task %s, attempt %s, was held but not worked on; released",
@@ -252,11 +257,11 @@ class Worker:
     async def _trusted_time(self) -> datetime | None:
         """Return the store's time, or None if its clock has jumped recently.
 
-        After a jump forward all leases expire at once, so none counts until all workers had time to renew
-        theirs. After a jump back, delays would last longer by as much: they start again.
+        After a jump forward all leases expire at once, so expired leases are ignored until all workers had
+        time to renew theirs. After a jump back, retry delays would last longer, so they are restarted.
         """
         loop_time, now = asyncio.get_running_loop().time(), self._store.clock.now()
-        before, self._beat_at = self._beat_at, (loop_time, now)
+        before, self._last_beat = self._last_beat, (loop_time, now)
         jump = 0.0 if before is None else (now - before[1]).total_seconds() - (loop_time - before[0])
         if abs(jump) >= JUMP_SECONDS:
             log.warning("the store's clock jumped by %+.1f s", jump, extra={"action": "clock_jumped"})
@@ -266,7 +271,7 @@ class Worker:
         return None if loop_time < self._distrusted_until else now
 
     async def _recover(self, now: datetime | None) -> None:
-        """Release tasks of dead workers: on this machine at once, on others when their lease expires."""
+        """Release tasks of workers that died on this machine, or with a lease that expired before `now`."""
         dead = [worker for worker in await self._store.workers() if self._is_dead(worker)]
         await self._store.recover(dead=dead, expired_at=now)
 
@@ -277,4 +282,4 @@ class Worker:
             self._frozen_since.pop(worker, None)
             return life is Life.DEAD
         now = asyncio.get_running_loop().time()
-        return now - self._frozen_since.setdefault(worker, now) >= self._patience_seconds
+        return now - self._frozen_since.setdefault(worker, now) >= self._frozen_limit_seconds
