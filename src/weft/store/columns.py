@@ -37,7 +37,7 @@ _MEMBERS_OF_FIELD = tuple(
 )
 """A lookup in a dict is 20 times faster than `Status(text)`."""
 
-_PARAMS = FIELD_NAMES.index("params")
+_PARAMS_FIELD = FIELD_NAMES.index("params")
 
 _encode = msgspec.json.Encoder().encode
 _decode_dependencies = msgspec.json.Decoder(tuple[Dependency, ...]).decode
@@ -55,7 +55,7 @@ def json_text(value: object) -> str:
 
 
 def columns_of(task: Task) -> list[Any]:
-    """Return the fields in their order, with JSON and enums as text; datetimes and booleans unchanged."""
+    """Return the record's fields in their order, with JSON and enums as text; other types are unchanged."""
     row: list[Any] = list(msgspec.structs.astuple(task))
     for index in JSON_FIELDS:
         value = row[index]
@@ -75,9 +75,9 @@ def task_of_columns(values: list[Any]) -> Task:
     for index in JSON_FIELDS:
         if values[index] is not None:
             values[index] = json_value(values[index])
-    params = values[_PARAMS]
+    params = values[_PARAMS_FIELD]
     if params is not None and OLD_PROMPT in params:
-        values[_PARAMS] = with_current_names(params)
+        values[_PARAMS_FIELD] = with_current_names(params)
     try:
         for index, members in _MEMBERS_OF_FIELD:
             values[index] = members[values[index]]
@@ -89,7 +89,7 @@ def task_of_columns(values: list[Any]) -> Task:
 
 
 def waiting_for(task: Task, statuses: Mapping[TaskId, Status]) -> int:
-    """Return how many dependencies do not let the task start yet, given the statuses of the tasks."""
+    """Return how many dependencies do not let the task start yet, given the statuses of its flow."""
     return sum(not dependency.allows(statuses[dependency.id]) for dependency in task.dependencies)
 
 
@@ -110,13 +110,13 @@ def step_rows(tasks: Sequence[Task]) -> Iterator[StepRow]:
 
 
 def _step_row(task: Task, parents: Mapping[TaskId, TaskId | None]) -> StepRow:
-    maker = task.parent_id
-    while maker is not None and maker in parents:
-        maker = parents[maker]
+    run_id = task.parent_id
+    while run_id is not None and run_id in parents:
+        run_id = parents[run_id]
     digests = digests_of(task)
-    if maker is None or digests is None:
-        return maker, None, None, None
-    return maker, str(step_fields(task)[KEY]), digests.asked, digests.reuse
+    if run_id is None or digests is None:
+        return run_id, None, None, None
+    return run_id, str(step_fields(task)[KEY]), digests.asked, digests.reuse
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:
@@ -130,7 +130,7 @@ CLOCK_PUT_BACK = "the clock was put back; the delay starts again"
 
 
 def claim_facts(claim: Claim) -> JsonObject:
-    """Return the facts of the events that say which worker holds or held an attempt."""
+    """Return the facts of an event about a claim: the attempt and its worker."""
     return {"attempt": claim.attempt, "worker": claim.worker}
 
 
@@ -164,7 +164,7 @@ def suspended_dependencies(request: Suspension, *, has_ended: bool) -> tuple[Dep
 
 
 def refusal(request: Start, task: Task | None) -> WeftError:
-    """Return the error why a stored task could not be started."""
+    """Return the error that says why the task could not be started; None as `task`: it does not exist."""
     if task is None:
         return TaskNotFound(task_id=request.task_id)
     try:
@@ -174,7 +174,7 @@ def refusal(request: Start, task: Task | None) -> WeftError:
     return InternalError(f"task {task.id} could be started, but was not")
 
 
-_ENDED = {
+_END_EVENTS = {
     Status.COMPLETED: EventType.TASK_COMPLETED,
     Status.FAILED: EventType.TASK_FAILED,
     Status.CANCELLED: EventType.TASK_CANCELLED,
@@ -189,7 +189,7 @@ def step_events(change: StepChange) -> Iterator[NewEvent]:
     tree, began, ended = task.task_tree_id or task.id, task.started_at, task.completed_at
     if began is not None and not change.is_continued:
         yield NewEvent(EventType.TASK_STARTED, task.id, tree, task.user_id, began, {"step": change.key})
-    kind = _ENDED.get(task.status)
+    kind = _END_EVENTS.get(task.status)
     if kind is not None and ended is not None:
         facts: JsonObject = {} if task.error is None else {"error": task.error}
         if task.original_task_id is not None:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class StoreError(WeftError):
-    """The store cannot perform a request; nothing was written."""
+    """The store cannot perform a request; nothing was written, unless the code is `commit-unknown`."""
 
     code = "store-error"
 
@@ -108,7 +108,7 @@ class TaskExists(RequestError):
     code = "task-exists"
 
     def __init__(self, *, task_ids: Sequence[str]) -> None:
-        """Take the ids that the owner may see; an empty `task_ids` means they belong to other owners."""
+        """Create the error; `task_ids` are the ids that the caller may see, perhaps none."""
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
         which = f"already stored: {', '.join(task_ids[:3])}{more}" if task_ids else "ids cannot be used"
         super().__init__(f"{which}; leave ids out to get new ones")
@@ -139,7 +139,7 @@ class NotJson(RequestError):
 
 
 def refusal_of(error: Exception, *, reason: str, is_of_driver: bool) -> WeftError:
-    """Return the outcome of a request that failed by itself; other requests of the commit still succeed."""
+    """Return the outcome of a request that fails alone, without the other requests of its commit."""
     if isinstance(error, WeftError):
         return error
     if is_of_driver or isinstance(error, OverflowError | TypeError | ValueError):

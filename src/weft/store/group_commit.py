@@ -1,4 +1,4 @@
-"""Group commit: while one commit is running, further writes are collected for the next."""
+"""Group commit: while one commit is running, further writes are collected for the next commit."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence

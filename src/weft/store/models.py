@@ -9,7 +9,7 @@ from weft.tasks.record import JsonObject, Task
 
 
 class Run(Struct, frozen=True):
-    """The attempt at a program task in which steps are recorded; steps are written only while it is held."""
+    """The attempt at a program task that records steps; they are written only while its claim is held."""
 
     task_id: TaskId
     attempt: int
@@ -36,7 +36,7 @@ class StepChange(Struct, frozen=True):
     is_params_only: bool = False
     """Whether only `params` change, even if the step has ended; the step is no longer reusable."""
     has_steps: bool = False
-    """Whether steps were stored below it; those still open when it ends are ended with it."""
+    """Whether the step has steps below it; the open ones end when the step ends."""
 
 
 class StoredStep(Struct, frozen=True):
@@ -48,14 +48,14 @@ class StoredStep(Struct, frozen=True):
 
 
 class WriteSteps(Struct, frozen=True):
-    """Store steps of a run, all or none."""
+    """Store steps of a run in one transaction, except those that have already ended."""
 
     run: Run
     changes: tuple[StepChange, ...]
 
 
 class TemplateFacts(Struct, frozen=True, omit_defaults=True):
-    """Facts about a template that are known without parsing its text."""
+    """Facts about a template, stored so that its text need not be parsed for them."""
 
     type: str
     """atomic, sequential, reduce, script, director_evaluator_loop or composite."""
@@ -88,7 +88,7 @@ class RegisteredTemplate(Struct, frozen=True):
     facts: TemplateFacts
     created_at: datetime
     removed_at: datetime | None = None
-    """When the template was removed, if this was its newest version then."""
+    """When the template was removed; set only in the version that was then the newest."""
 
 
 class AddedTemplate(Struct, frozen=True):
@@ -107,7 +107,7 @@ class AddTemplates(Struct, frozen=True):
 
 
 class RemoveTemplate(Struct, frozen=True):
-    """Remove a template from the names that can be looked up."""
+    """Remove a template, so that its name is no longer found; its versions stay."""
 
     name: str
     user_id: str | None
@@ -115,7 +115,7 @@ class RemoveTemplate(Struct, frozen=True):
 
 
 class UpdateParams(Struct, frozen=True):
-    """Update the params of a running program task, as long as its attempt is held."""
+    """Update the params of a running program task, as long as its claim is held."""
 
     run: Run
     params: JsonObject

@@ -103,7 +103,7 @@ class ClaimResult(Struct, frozen=True, kw_only=True):
 
 
 class DueSchedule(Struct, frozen=True):
-    """An enabled schedule that is due, read without a lock."""
+    """An enabled schedule that is due. It is read without a lock, so it may already have been fired."""
 
     task_id: TaskId
     next_run_at: datetime
@@ -138,6 +138,7 @@ class EventFilter(Struct, frozen=True, kw_only=True):
     """Selects the events to read, oldest first."""
 
     after: int = 0
+    """Only events with a greater `seq`."""
     tree: TaskId | None = None
     task: TaskId | None = None
     limit: int = 1000
@@ -169,7 +170,7 @@ class TaskStore(Protocol):
 
     @property
     def renews_with_lock(self) -> bool:
-        """Return whether renewing a lease waits for other writers, as it does when all write to one file."""
+        """Return whether renewing a lease waits for other writers, because all write to one file."""
         ...
 
     async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
@@ -213,7 +214,7 @@ class TaskStore(Protocol):
         ...
 
     async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
-        """Return the steps that runs of a task recorded, in the order in which they were stored."""
+        """Return the steps that all attempts at a task recorded, in the order in which they were stored."""
         ...
 
     async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
@@ -223,7 +224,7 @@ class TaskStore(Protocol):
     async def reusable_steps(
         self, reuse_hash: str, *, user_id: str | None, besides: TaskId
     ) -> Sequence[TaskId]:
-        """Return the completed steps of the same owner with this `reuse_hash`, except those of one flow.
+        """Return the completed steps of the same owner with this `reuse_hash`, not of the flow `besides`.
 
         Steps of the latest flow come first; within a flow they are in the order of their requests.
         """
@@ -287,7 +288,7 @@ class TaskStore(Protocol):
     ) -> None:
         """Register a worker, which holds its claims until its lease expires; or update its methods.
 
-        `methods` are those that it knows; None: it may know any.
+        `methods` are those that the worker knows; None: it may know any method.
         """
         ...
 

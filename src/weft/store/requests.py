@@ -37,7 +37,7 @@ class Release(Struct, frozen=True):
 
 
 class RunFlow(Struct, frozen=True):
-    """Mark a flow to be run, or undo that."""
+    """Mark a flow to be run or, if `is_running` is false, undo that."""
 
     root_id: TaskId
     is_running: bool

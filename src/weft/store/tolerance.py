@@ -16,7 +16,7 @@ AWAY_SECONDS = 60.0
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 1.0
-"""A lost connection is replaced at once; a server that is starting is tried every second."""
+"""First and longest delay between retries: a server that is starting is tried every second."""
 
 LOG_INTERVAL_SECONDS = 5.0
 """How often to log that the store is still unavailable."""
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 
 class Tolerance:
-    """Retries calls that failed because the store is unavailable. Only for calls that wrote nothing."""
+    """Retries calls that failed because the store is unavailable. Only for calls that write nothing then."""
 
     def __init__(self, seconds: float = AWAY_SECONDS) -> None:
         self._seconds = seconds
         self._is_leaving = asyncio.Event()
-        self._limits: set[asyncio.Timeout] = set()
+        self._timeouts: set[asyncio.Timeout] = set()
         self._logged_at = -math.inf
 
     @property
@@ -45,7 +45,7 @@ class Tolerance:
         """Stop all retries, wake callers that wait to retry, and time out running calls soon."""
         self._is_leaving.set()
         deadline = asyncio.get_running_loop().time() + LEAVE_SECONDS
-        for limit in self._limits:
+        for limit in self._timeouts:
             when = limit.when()
             limit.reschedule(deadline if when is None else min(when, deadline))
 
@@ -55,11 +55,11 @@ class Tolerance:
         if self.is_leaving:
             seconds = LEAVE_SECONDS if seconds is None else min(seconds, LEAVE_SECONDS)
         async with asyncio.timeout(seconds) as limit:
-            self._limits.add(limit)
+            self._timeouts.add(limit)
             try:
                 yield
             finally:
-                self._limits.discard(limit)
+                self._timeouts.discard(limit)
 
     async def retry(self, call: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:
         """Retry the call while the store is unavailable. Return its result, or raise its last error."""

@@ -47,13 +47,14 @@ from weft.tasks.states import fraction
 _SQL = load_queries("postgresql")
 
 MAX_SET_CHARACTERS = 64 * 1024 * 1024
-"""Maximum text in one statement: PostgreSQL rejects a gigabyte, and both sides hold it in memory."""
+"""Text above which another statement is begun: PostgreSQL rejects a gigabyte, and it takes memory."""
 
 Row = tuple[Any, ...]
 Write = tuple[Row, list[EventRow]]
 """The parameters of a statement, and the events to append."""
 
 Prepared = tuple[Entry, Row, list[EventRow]]
+"""An entry, with the parameters of its statement and its events."""
 
 
 async def write_fenced(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
@@ -67,7 +68,7 @@ async def write_fenced(connection: asyncpg.Connection, entries: Iterable[Entry])
             await _end_open_steps(
                 connection, [entry for entry in same if entry.request.claim.task_id in parents]
             )
-    await _release(connection, by_statement.get("finish_tasks", ()))
+    await _release_dependents(connection, by_statement.get("finish_tasks", ()))
 
 
 def _statement(request: Report | AttemptResult | Release) -> str:
@@ -79,18 +80,18 @@ def _statement(request: Report | AttemptResult | Release) -> str:
 def _report(request: Report, _now: datetime) -> Write:
     claim, progress = request.claim, fraction(request.progress)
     event = attempt_event_row(claim, EventType.TASK_PROGRESSED, request.now, {"progress": progress})
-    return (*_guard(claim), request.now, progress), [event]
+    return (*_claim_values(claim), request.now, progress), [event]
 
 
 def _finish(request: AttemptResult, _now: datetime) -> Write:
     columns, events = _ending(request, None)
-    return (*_guard(request.claim), request.outcome.at, *columns), events
+    return (*_claim_values(request.claim), request.outcome.at, *columns), events
 
 
 def _retry(request: AttemptResult, now: datetime) -> Write:
     retry_at = now + (request.retry_after or timedelta())
     columns, events = _ending(request, retry_at)
-    return (*_guard(request.claim), now, retry_at, columns[2]), events
+    return (*_claim_values(request.claim), now, retry_at, columns[2]), events
 
 
 def _ending(request: AttemptResult, retry_at: datetime | None) -> Write:
@@ -102,7 +103,7 @@ def _ending(request: AttemptResult, retry_at: datetime | None) -> Write:
 def _release_task(request: Release, _now: datetime) -> Write:
     claim = request.claim
     event = attempt_event_row(claim, EventType.TASK_RELEASED, request.now, claim_facts(claim))
-    return (*_guard(claim), request.now), [event]
+    return (*_claim_values(claim), request.now), [event]
 
 
 _WRITES: dict[str, Callable[[Any, datetime], Write]] = {
@@ -113,7 +114,7 @@ _WRITES: dict[str, Callable[[Any, datetime], Write]] = {
 }
 
 
-def _guard(claim: Claim) -> Row:
+def _claim_values(claim: Claim) -> Row:
     return claim.task_id, claim.attempt, claim.worker, claim.user_id
 
 
@@ -138,12 +139,12 @@ def may_hold(claim: Claim) -> bool:
 async def _write(
     connection: asyncpg.Connection, statement: str, prepared: Iterable[Prepared]
 ) -> frozenset[TaskId]:
-    """Write the entries with a claim that is still held: the statement returns the ids of their tasks.
+    """Write the entries that still hold their claims; the statement returns the ids of these tasks.
 
     Return the tasks that have ended and have children, which may be open steps.
     """
     parents: set[TaskId] = set()
-    for portion in _portions(prepared):
+    for portion in _split_by_size(prepared):
         rows = (row for _, row, _ in portion)
         found = await connection.fetch(statement, *zip(*rows, strict=True))
         held = {str(row[0]) for row in found}
@@ -163,7 +164,7 @@ async def _end_open_steps(connection: asyncpg.Connection, entries: Sequence[Entr
         entry.events[:0] = events.get(entry.request.claim.task_id, ())
 
 
-def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+def _split_by_size(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
     portion: list[Prepared] = []
     characters = 0
     for item in prepared:
@@ -176,7 +177,7 @@ def _portions(prepared: Iterable[Prepared]) -> Iterator[list[Prepared]]:
         yield portion
 
 
-async def _release(connection: asyncpg.Connection, ended: Sequence[Entry]) -> None:
+async def _release_dependents(connection: asyncpg.Connection, ended: Sequence[Entry]) -> None:
     """Release the dependents of tasks that ended."""
     rows = [
         (entry.request.claim.task_id, entry.request.outcome.verb == Status.COMPLETED)
@@ -281,7 +282,7 @@ class Leases:
         self._timeouts = timeouts
         self._clock = clock
         self._connection: asyncpg.Connection | None = None
-        self._turn = asyncio.Lock()  # several engines may share the store
+        self._connection_lock = asyncio.Lock()  # several engines may share the store
 
     async def renew(self, worker: str, lease_seconds: float) -> frozenset[Claim] | None:
         """Renew a worker's lease. Return the claims it holds, or None if it was declared dead."""
@@ -318,7 +319,7 @@ class Leases:
         """Yield the connection, or a new one if it was lost; terminate it on failure or after `seconds`."""
         with translated_errors(self._location):
             try:
-                async with self._turn, asyncio.timeout(seconds):
+                async with self._connection_lock, asyncio.timeout(seconds):
                     await begin_call(is_write=False)
                     if self._connection is None or self._connection.is_closed():
                         self._connection = await connect_writer(self._url, self._timeouts)
@@ -346,7 +347,7 @@ async def recover(connection: asyncpg.Connection, entry: Entry) -> int:
 
 
 async def restart_delays(connection: asyncpg.Connection, entry: Entry) -> Sequence[TaskId]:
-    """Restart retry delays that began in the future, and shorten leases."""
+    """Restart retry delays that began in the future; shorten leases if `lease_seconds` is given."""
     request: RestartDelays = entry.request
     if request.lease_seconds is not None:
         lease_until = entry.now + timedelta(seconds=request.lease_seconds)

@@ -1,4 +1,4 @@
-"""Writing the changes of operations: records, their dependents, and what each waits for."""
+"""Write the changes of operations: records, their dependents, and how many tasks each waits for."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ async def _add(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
 
 
 async def _update(connection: asyncpg.Connection, tasks: Sequence[Task]) -> None:
-    """Write changed records, and recount what their dependents wait for."""
+    """Write changed records, and recount how many dependencies they and their dependents wait for."""
     if tasks:
         ids = [task.id for task in tasks]
         await connection.execute(_SQL["delete_dependents_of"], ids)

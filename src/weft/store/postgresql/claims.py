@@ -1,4 +1,4 @@
-"""Claiming ready tasks by priority and creation order, and marking which flows are run."""
+"""Claim ready tasks by priority and creation order, and mark flows to be run."""
 
 from collections.abc import Sequence
 
@@ -22,8 +22,8 @@ from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES
 
 _SQL = load_queries("postgresql")
-_WIDTH = len(FIELD_NAMES)
-_COUNTS = slice(_WIDTH + 1, _WIDTH + 4)
+_TASK_COLUMNS = len(FIELD_NAMES)
+_HISTORY = slice(_TASK_COLUMNS + 1, _TASK_COLUMNS + 4)
 
 
 async def claim_ready(connection: asyncpg.Connection, entry: Entry) -> ClaimResult:
@@ -56,12 +56,12 @@ async def _claim(
         None if wanted.methods is None else list(wanted.methods),
     )
     rows = [row for row in found if row[0] is not None]
-    tasks = await tasks_of([row[:_WIDTH] for row in rows])
+    tasks = await tasks_of([row[:_TASK_COLUMNS] for row in rows])
     claimed = tuple(
         Claimed(
-            Claim(task.id, row[_WIDTH], wanted.worker, task.task_tree_id or task.id, task.user_id),
+            Claim(task.id, row[_TASK_COLUMNS], wanted.worker, task.task_tree_id or task.id, task.user_id),
             task,
-            *row[_COUNTS],
+            *row[_HISTORY],
         )
         for task, row in zip(tasks, rows, strict=True)
     )

@@ -34,10 +34,10 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     connect_seconds: float = 5.0
     """An available server responds in milliseconds, one on another continent in a second."""
     lock_seconds: float = 10.0
-    """For a write of another process, which takes milliseconds, or a minute for a large submission. A writer
-    that times out tries again."""
+    """For a write of another process to end: it takes milliseconds, or a minute for a large submission. A
+    writer that times out tries again."""
     idle_seconds: float = 4.0
-    """When the server aborts an idle transaction: its process is frozen or disconnected."""
+    """After which the server aborts an idle transaction: its process is frozen or disconnected."""
     command_seconds: float = 30.0
     """For the server's response to a statement."""
     large_seconds: float = 900.0
@@ -50,6 +50,7 @@ LARGE_FLOW = 20_000
 """Number of tasks above which an operation may compute for seconds while its transaction is open."""
 
 LARGE_IDLE = "15min"
+"""Time after which the server aborts such an idle transaction."""
 
 _KEEPALIVES = {
     # The server notices after 11 s that a client is gone, even if the network does not report it.
@@ -188,7 +189,7 @@ async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:
             command_timeout=timeouts.large_seconds,
             server_settings={**_WRITER_SETTINGS, **limits},
         )
-    _watch_peer(connection)
+    _enable_keepalive(connection)
     return connection
 
 
@@ -208,7 +209,7 @@ def pool_of_readers(url: str, timeouts: Timeouts) -> asyncpg.Pool:
         command_timeout=timeouts.command_seconds,
         server_settings={**_READER_SETTINGS, **dict.fromkeys(names, limit)},
         init=_init_reader,
-        reset=_keep,
+        reset=_skip_reset,
     )
 
 
@@ -222,10 +223,10 @@ async def allow_idle(connection: asyncpg.Connection) -> None:
 
 
 async def _init_reader(connection: asyncpg.Connection) -> None:
-    _watch_peer(connection)
+    _enable_keepalive(connection)
 
 
-def _watch_peer(connection: asyncpg.Connection) -> None:
+def _enable_keepalive(connection: asyncpg.Connection) -> None:
     """Let the operating system close the connection when the server's machine stops responding.
 
     The driver has no setting for this, so it is set on the socket. If the socket is not accessible (a
@@ -246,7 +247,7 @@ _PEER_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_U
 """The same as the server's: a connection is closed after 11 s without a response."""
 
 
-async def _keep(_connection: asyncpg.Connection) -> None:
+async def _skip_reset(_connection: asyncpg.Connection) -> None:
     """Do not reset a connection: reads do not change its session, and a reset is a round trip."""
 
 

@@ -1,4 +1,4 @@
-"""Performing operations: read what they need, let them decide, write their changes.
+"""Perform operations: read what they need, let them decide, write their changes.
 
 Consecutive operations that concern different tasks are read and written together, so that a hundred small
 operations cost about as many round trips as one.
@@ -118,7 +118,7 @@ def _decide(entry: Entry, found: Snapshot) -> _Decided | None:
         decision = entry.request.operation.decide(found)
         return _Decided(entry, decision, [event_row(event) for event in decision.changes.events])
     except Exception as error:
-        entry.outcome = refusal(error)  # nothing is read or written here, so the error is its own
+        entry.outcome = refusal(error)  # nothing is read or written here, so no other request is affected
         return None
 
 
@@ -140,7 +140,7 @@ async def _write_decisions(connection: asyncpg.Connection, decided: Sequence[_De
         for own in decided:
             await _write_decisions(connection, [own])
     else:
-        decided[0].entry.outcome = await _explained(connection, error, decided[0].changes.added)
+        decided[0].entry.outcome = await _explain(connection, error, decided[0].changes.added)
 
 
 async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decided]) -> Exception | None:
@@ -157,7 +157,7 @@ async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decid
     return None
 
 
-async def _explained(connection: asyncpg.Connection, error: Exception, added: Sequence[Task]) -> WeftError:
+async def _explain(connection: asyncpg.Connection, error: Exception, added: Sequence[Task]) -> WeftError:
     """Return the weft error for a rejected write."""
     if isinstance(error, WeftError):
         return error

@@ -57,7 +57,7 @@ def task_of(row: Iterable[Any]) -> Task:
 
 
 def with_zone(at: datetime | None) -> datetime | None:
-    """Return the time with its zone: the driver returns the earliest and latest times without one."""
+    """Return the time in UTC: the driver returns the earliest and latest times without a time zone."""
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
 
 
@@ -131,7 +131,7 @@ async def read_flow(
 async def read_with_unfinished_runs(
     connection: asyncpg.Connection, task_ids: Sequence[TaskId], owner: Owner
 ) -> frozenset[TaskId]:
-    """Return those of the tasks that have a copied flow, of the owner, that is still running."""
+    """Return the tasks from which a flow of the owner was copied that is still running."""
     ids = [task_id for task_id in task_ids if may_exist(task_id, owner)]
     if not ids:
         return frozenset()
@@ -156,7 +156,7 @@ class Entry(Struct, eq=False):
     now: datetime
     """The store's time, read while the transaction holds the write lock."""
     request: Any
-    """One of `weft.store.requests`."""
+    """A `weft.store.requests.Request`."""
     outcome: Any = None
     """The value of the request, or its own error."""
     events: list[EventRow] = field(default_factory=list)

@@ -18,7 +18,7 @@ from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
 _SQL = load_queries("postgresql")
 _ADDED_COLUMNS = (*FIELD_NAMES, "method", "waiting_for", *STEP_COLUMNS)
-_CHANGED = tuple(
+_UPDATED_FIELDS = tuple(
     FIELD_NAMES.index(name)
     for name in (
         "status", "result", "error", "progress", "params", "started_at", "completed_at", "updated_at",
@@ -34,7 +34,7 @@ async def apply_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) 
 
 
 async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequence[Entry]) -> None:
-    """Set the outcomes: the steps that had already ended, and were not written; None if the run was lost."""
+    """Set the outcomes: the ids of steps that had already ended; None if the claim is no longer held."""
     if not is_stored_form(run.task_id) or not is_storable(run.user_id):
         return
     if not await connection.fetchval(_SQL["holds_run"], run.task_id, run.attempt):
@@ -48,8 +48,8 @@ async def _write_steps(connection: asyncpg.Connection, run: Run, entries: Sequen
         if change.is_params_only:
             params = json_text(change.task.params)
             await connection.execute(_SQL["mark_step"], params, change.task.id, run.task_id)
-    await _mark(connection, written)
-    await _release(connection, [change for change in written if not change.is_new])
+    await _mark_parents_and_sources(connection, written)
+    await _release_dependents(connection, [change for change in written if not change.is_new])
     below = await _end_below(connection, run, written)
     for entry in entries:
         own = entry.request.changes
@@ -118,7 +118,7 @@ async def _insert(connection: asyncpg.Connection, run: Run, changes: Sequence[St
 
 async def _update(connection: asyncpg.Connection, run: Run, change: StepChange) -> bool:
     row = task_row(change.task)
-    values: list[Any] = [row[index] for index in _CHANGED]
+    values: list[Any] = [row[index] for index in _UPDATED_FIELDS]
     found = await connection.fetchval(
         _SQL["update_step"],
         change.task.id,
@@ -131,7 +131,7 @@ async def _update(connection: asyncpg.Connection, run: Run, change: StepChange) 
     return found is not None
 
 
-async def _mark(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
+async def _mark_parents_and_sources(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
     parents = [change.task.parent_id for change in changes if change.is_first_child]
     if parents:
         await connection.execute(_SQL["mark_parents"], parents)
@@ -140,7 +140,7 @@ async def _mark(connection: asyncpg.Connection, changes: Sequence[StepChange]) -
         await connection.execute(_SQL["mark_reused"], sources)
 
 
-async def _release(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
+async def _release_dependents(connection: asyncpg.Connection, changes: Sequence[StepChange]) -> None:
     """Release the tasks that are suspended until one of these steps ends."""
     rows = [
         (change.task.id, change.task.status is Status.COMPLETED)

@@ -94,7 +94,7 @@ T = TypeVar("T")
 Reader = Any
 """A connection of the pool, for which the driver has its own type."""
 
-_WIDTH = len(FIELD_NAMES)
+_TASK_COLUMNS = len(FIELD_NAMES)
 
 
 class PostgresqlStore(GroupedWrites):
@@ -164,12 +164,12 @@ class PostgresqlStore(GroupedWrites):
         return False
 
     async def check(self) -> None:
-        async def ask() -> tuple[int, datetime]:
+        async def read_facts() -> tuple[int, datetime]:
             with translated_errors(self._location):
                 async with self._tolerance.limit():
                     return await self._leases.facts()
 
-        version, now = await self._tolerance.retry(ask)
+        version, now = await self._tolerance.retry(read_facts)
         self._synced.sync(now)
         if version > KNOWN_VERSION:
             raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
@@ -271,8 +271,11 @@ class PostgresqlStore(GroupedWrites):
         if not is_stored_form(task_id):
             return []
         rows = await self._fetch(_SQL["steps_of"], task_id)
-        tasks = await tasks_of([row[:_WIDTH] for row in rows])
-        return [StoredStep(task, row[_WIDTH], row[_WIDTH + 1]) for task, row in zip(tasks, rows, strict=True)]
+        tasks = await tasks_of([row[:_TASK_COLUMNS] for row in rows])
+        return [
+            StoredStep(task, row[_TASK_COLUMNS], row[_TASK_COLUMNS + 1])
+            for task, row in zip(tasks, rows, strict=True)
+        ]
 
     async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
         if not is_stored_form(root_id):
@@ -339,7 +342,7 @@ class PostgresqlStore(GroupedWrites):
         self._readers.terminate()
 
     def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        # The loop itself holds tasks only weakly.
+        # Kept in an attribute, because the event loop holds tasks only weakly.
         self._committing = asyncio.ensure_future(self._commit_and_report(requests, done))
 
     async def _commit_and_report(self, requests: Sequence[Request], done: Done) -> None:

@@ -26,7 +26,7 @@ from weft.store.postgresql.templates import add_templates, remove_template, upda
 from weft.store.protocol import ClaimRequest, Suspension
 from weft.store.requests import AddWorker, EndFlow, Operate, Recover, RemoveWorker, RestartDelays, RunFlow
 
-_ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
+_APPLY_ONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
     ClaimRequest: claim_ready,
     RunFlow: run_flow,
     EndFlow: end_flow,
@@ -39,7 +39,7 @@ _ALONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] =
     RemoveTemplate: remove_template,
     UpdateParams: update_params,
 }
-"""Requests that read many tasks, and so must see the effects of all requests before them."""
+"""Functions for requests that are applied one by one, after all requests before them."""
 
 
 async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
@@ -52,7 +52,7 @@ async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> Non
 
 
 async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Apply each entry in its own savepoint, so that a failed one leaves no trace; slower."""
+    """Apply each entry in its own savepoint: slower, but a failed request leaves no trace."""
     for entry in entries:
         await connection.execute("SAVEPOINT request")
         try:
@@ -73,13 +73,13 @@ def _apply_function(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entr
         return apply_operations
     if isinstance(entry.request, WriteSteps):
         return apply_steps
-    return _apply_in_turn if type(entry.request) in _ALONE else apply_attempts
+    return _apply_in_turn if type(entry.request) in _APPLY_ONE else apply_attempts
 
 
 async def _apply_in_turn(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
     for entry in entries:
         try:
-            entry.outcome = await _ALONE[type(entry.request)](connection, entry)
+            entry.outcome = await _APPLY_ONE[type(entry.request)](connection, entry)
         except WeftError as error:
             entry.outcome = error
 

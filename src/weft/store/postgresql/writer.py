@@ -39,7 +39,7 @@ OnTime = Callable[[datetime], None]
 
 
 class CommitUnknown(StoreError):
-    """The connection was lost during a commit, and whether it was committed cannot be determined."""
+    """The connection was lost during a commit, and weft cannot find out whether it succeeded."""
 
     code = "commit-unknown"
 
@@ -75,7 +75,7 @@ class Writer:
         self._on_time = on_time
         self._clock = clock
         self._id = uuid.uuid4()
-        self._number = 0
+        self._transaction_number = 0
 
     async def commit(self, requests: Sequence[Request]) -> list[Any]:
         """Commit the requests together, and return the value or error of each.
@@ -95,7 +95,7 @@ class Writer:
     async def close(self) -> None:
         # All accepted requests are committed by now, so a lost connection does no harm.
         with suppress(asyncpg.PostgresError, *LOST):
-            if self._number:
+            if self._transaction_number:
                 await self._connection.execute(_SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
@@ -111,7 +111,7 @@ class Writer:
                 async with self._tolerance.limit(seconds):
                     fault = await begin_call(is_write=True)
                     connection = await self._begin()
-                    now = await self._mark(connection)
+                    now = await self._record_number(connection)
                     entries = [Entry(now, request) for request in requests]
                     hit(STORE_BEGAN)
                     await apply(connection, entries)
@@ -121,14 +121,14 @@ class Writer:
                 if not isinstance(error, WeftError) and _is_refusal(error):
                     raise _OneRefused from error
                 raise
-        await self._end(connection, seconds, loses_reply=fault is StoreFault.LOSE_REPLY)
+        await self._commit(connection, seconds, loses_reply=fault is StoreFault.LOSE_REPLY)
         hit(STORE_COMMITTED)
         return [entry.outcome for entry in entries]
 
-    async def _mark(self, connection: asyncpg.Connection) -> datetime:
+    async def _record_number(self, connection: asyncpg.Connection) -> datetime:
         """Record the number of this transaction in the writer's row, and return the store's time."""
-        self._number += 1
-        now = await connection.fetchval(_SQL["mark_transaction"], self._id, self._number)
+        self._transaction_number += 1
+        now = await connection.fetchval(_SQL["mark_transaction"], self._id, self._transaction_number)
         self._on_time(now)
         return now if self._clock is None else self._clock.now()
 
@@ -156,8 +156,8 @@ class Writer:
         except Exception:
             self._connection.terminate()
 
-    async def _end(self, connection: asyncpg.Connection, seconds: float, *, loses_reply: bool) -> None:
-        """Commit. If the reply is lost, find out whether the transaction was committed before any retry."""
+    async def _commit(self, connection: asyncpg.Connection, seconds: float, *, loses_reply: bool) -> None:
+        """Commit. If the server's reply is lost, find out whether it has committed; raise if it has not."""
         with translated_errors(self._location):
             try:
                 # PostgreSQL replies to the COMMIT of a failed transaction with ROLLBACK, and no error.
@@ -194,7 +194,7 @@ class Writer:
                 await self._connection.execute(_SQL["begin_write"])
                 last = await self._connection.fetchval(_SQL["last_transaction"], self._id)
                 await self._connection.execute("ROLLBACK")
-        return bool(last == self._number)
+        return bool(last == self._transaction_number)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from weft.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
-_READERS = 4
+_READER_THREADS = 4
 """Enough that a long listing does not delay a short lookup; each reader has its own connection."""
 
 
@@ -73,14 +73,14 @@ class FileAccess:
         self._is_shared = is_shared
         self.path = path
         self.clock = clock
-        self._file = _identity(path)
+        self._file_identity = _identity(path)
         self._writer = writer
         self._synchronous = synchronous
-        self._writing = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
-        self.commit = self._writing.commit
-        self._reading = ThreadPoolExecutor(_READERS, thread_name_prefix="weft-reader")
-        self._local = threading.local()
-        self._readers: list[sqlite3.Connection] = []
+        self._group_writer = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
+        self.commit = self._group_writer.commit
+        self._reader_threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="weft-reader")
+        self._thread_local = threading.local()
+        self._reader_connections: list[sqlite3.Connection] = []
 
     @classmethod
     async def open(
@@ -94,35 +94,35 @@ class FileAccess:
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._read_in_thread, read)
+        return await loop.run_in_executor(self._reader_threads, self._read_in_thread, read)
 
     def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self.path):
-            return read(self._reader())
+            return read(self._reader_connection())
 
     def check(self) -> None:
-        if _identity(self.path) != self._file:
+        if _identity(self.path) != self._file_identity:
             raise StoreReplaced(location=str(self.path))
 
     def exposure(self) -> str | None:
         return exposure(self.path, is_shared=self._is_shared)
 
     def leave(self) -> None:
-        self._writing.leave()
+        self._group_writer.leave()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close_connections)
 
     def _close_connections(self) -> None:
-        self._writing.stop()
-        self._reading.shutdown()
-        for connection in [*self._readers, self._writer]:
+        self._group_writer.stop()
+        self._reader_threads.shutdown()
+        for connection in [*self._reader_connections, self._writer]:
             connection.close()
 
     @pause_collector()
     def _read_in_thread(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self.path):
-            connection = self._reader()
+            connection = self._reader_connection()
             # One snapshot for all statements of a read, so that a page and its total agree.
             connection.execute("BEGIN")
             try:
@@ -130,13 +130,13 @@ class FileAccess:
             finally:
                 connection.execute("COMMIT")
 
-    def _reader(self) -> sqlite3.Connection:
-        """Return the connection of this thread."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+    def _reader_connection(self) -> sqlite3.Connection:
+        """Return the connection of the current thread; open it if it is the first read there."""
+        connection: sqlite3.Connection | None = getattr(self._thread_local, "connection", None)
         if connection is None:
             connection = connect(self.path, is_reader=True, synchronous=self._synchronous)
-            self._local.connection = connection
-            self._readers.append(connection)
+            self._thread_local.connection = connection
+            self._reader_connections.append(connection)
         return connection
 
 
@@ -162,7 +162,7 @@ def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: b
         connection = connect(path, is_reader=False, synchronous=synchronous)
         try:
             prepare(connection, path, must_exist=must_exist)
-            # From here on `Writer` waits for locks itself, never in the event loop.
+            # From here on `Writer` waits for locks itself, in its thread and never in the event loop.
             connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
             connection.close()

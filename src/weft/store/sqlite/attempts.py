@@ -1,4 +1,4 @@
-"""Attempts, workers and leases in SQLite: every write is guarded by status and attempt."""
+"""Attempts, workers and leases in SQLite: an attempt is written only while its claim is held."""
 
 import json
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def start(unit: UnitOfWork, request: Start) -> Claim:
 def report(unit: UnitOfWork, request: Report) -> bool:
     claim, now = request.claim, micros(request.now)
     progress = fraction(request.progress)
-    is_held = unit.execute(_REPORT, (progress, now, *_guard(claim))).rowcount == 1
+    is_held = unit.execute(_REPORT, (progress, now, *_claim_values(claim))).rowcount == 1
     if is_held:
         unit.add_event(claim, EventType.TASK_PROGRESSED, now, {"progress": progress})
     return is_held
@@ -56,10 +56,10 @@ def end(unit: UnitOfWork, request: AttemptResult) -> bool:
     columns, events = ending(request, retry_at)
     if retry_at is not None:
         began_at = micros(unit.now)
-        done = unit.execute(_RETRY, (columns[2], micros(retry_at), began_at, *_guard(claim)))
+        done = unit.execute(_RETRY, (columns[2], micros(retry_at), began_at, *_claim_values(claim)))
         is_held = done.rowcount == 1
     else:
-        row = unit.execute(_FINISH, (*columns, at, *_guard(claim))).fetchone()
+        row = unit.execute(_FINISH, (*columns, at, *_claim_values(claim))).fetchone()
         is_held = row is not None
         if is_held:
             unit.ended[columns[0] == "completed"].append(row[0])
@@ -72,10 +72,10 @@ def end(unit: UnitOfWork, request: AttemptResult) -> bool:
 
 
 def suspend(unit: UnitOfWork, request: Suspension) -> bool:
-    """Suspend an attempt: its task is pending until one of `request.until` ends."""
+    """Suspend a task until one of `request.until` ends. Return whether the claim was held."""
     claim, at, task_id = request.claim, micros(request.at), request.claim.task_id
     wake_at = None if request.wake_at is None else micros(request.wake_at)
-    if unit.execute(SQL["suspend_task"], (at, wake_at, *_guard(claim))).rowcount != 1:
+    if unit.execute(SQL["suspend_task"], (at, wake_at, *_claim_values(claim))).rowcount != 1:
         return False
     row = unit.execute(SQL["has_ended"], (json_text(request.until),)).fetchone()
     dependencies = suspended_dependencies(request, has_ended=bool(row[0]))
@@ -93,13 +93,13 @@ def suspend(unit: UnitOfWork, request: Suspension) -> bool:
 def release(unit: UnitOfWork, request: Release) -> bool:
     """Release a claimed task. Return whether the claim was held."""
     claim, now = request.claim, micros(request.now)
-    is_held = unit.execute(_RELEASE, (now, *_guard(claim))).rowcount == 1
+    is_held = unit.execute(_RELEASE, (now, *_claim_values(claim))).rowcount == 1
     if is_held:
         unit.add_event(claim, EventType.TASK_RELEASED, now, claim_facts(claim))
     return is_held
 
 
-def _guard(claim: Claim) -> tuple[object, ...]:
+def _claim_values(claim: Claim) -> tuple[object, ...]:
     return claim.task_id, claim.attempt, claim.worker, claim.user_id
 
 
@@ -130,7 +130,7 @@ def recover(unit: UnitOfWork, request: Recover) -> int:
 
 
 def restart_delays(unit: UnitOfWork, request: RestartDelays) -> Sequence[TaskId]:
-    """Restart retry delays that began in the future, and shorten leases."""
+    """Restart retry delays that began in the future; shorten leases if `lease_seconds` is given."""
     now = micros(unit.now)
     if request.lease_seconds is not None:
         unit.execute(SQL["shorten_leases"], (_lease_until(unit, request.lease_seconds),))

@@ -1,4 +1,4 @@
-"""Claiming ready tasks by priority and creation order, and marking which flows are run."""
+"""Claim ready tasks by priority and creation order, and mark flows to be run."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,11 +14,11 @@ from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 
-_WIDTH = len(FIELD_NAMES)
+_TASK_COLUMNS = len(FIELD_NAMES)
 _PRIORITY = FIELD_NAMES.index("priority")
 _TREE = FIELD_NAMES.index("task_tree_id")
-_METHOD, _SEQ = _WIDTH + 1, _WIDTH + 2
-_COUNTS = slice(_WIDTH + 3, None)
+_METHOD, _SEQ = _TASK_COLUMNS + 1, _TASK_COLUMNS + 2
+_HISTORY = slice(_TASK_COLUMNS + 3, None)
 _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_methods"]
 _RELEASED, _FLOW_STATE = SQL["released_tasks"], SQL["flow_state"]
 
@@ -40,7 +40,7 @@ def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
         slots = wanted.slots - len(rows)
         rows += _within_limits(_ready(unit, flows, free, slots, now, others), free, slots)
     # All rows are decoded before the first is written: if one cannot be decoded, none may stay claimed.
-    tasks = [task_of(row[:_WIDTH]) for row in rows]
+    tasks = [task_of(row[:_TASK_COLUMNS]) for row in rows]
     unit.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
     claimed = tuple(_claimed(unit, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
@@ -52,26 +52,28 @@ def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
 
 
 class _OtherWorkers:
-    """Decides which methods are left to other live workers, because this worker does not know them."""
+    """Decides which tasks to leave to other live workers, because this worker does not know their method."""
 
     def __init__(self, unit: UnitOfWork, wanted: ClaimRequest, now: int) -> None:
-        self._writing = unit
+        self._unit = unit
         self._wanted = wanted
         self._now = now
-        self._found: dict[str, bool] = {}
+        self._has_others: dict[str, bool] = {}
         self.left: set[str] = set()
 
     def should_handle(self, method: str) -> bool:
-        """Return whether the method is left to other workers. Queries the store once per unknown method."""
+        """Return whether to leave tasks of this method to other workers; one query per unknown method."""
         known = self._wanted.methods
         if known is None or method in known:
             return False
-        if method not in self._found:
+        if method not in self._has_others:
             values = (self._wanted.worker, self._now, method)
-            self._found[method] = bool(self._writing.execute(SQL["has_other_workers"], values).fetchone()[0])
-        if self._found[method]:
+            self._has_others[method] = bool(
+                self._unit.execute(SQL["has_other_workers"], values).fetchone()[0]
+            )
+        if self._has_others[method]:
             self.left.add(method)
-        return self._found[method]
+        return self._has_others[method]
 
 
 def _released(unit: UnitOfWork, flows: Sequence[TaskId], others: _OtherWorkers) -> list[Any]:
@@ -122,10 +124,10 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
 
 
 def _claimed(unit: UnitOfWork, wanted: ClaimRequest, task: Task, row: tuple[Any, ...], now: int) -> Claimed:
-    attempt = row[_WIDTH] + 1
+    attempt = row[_TASK_COLUMNS] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
     unit.add_event(claim, EventType.TASK_STARTED, now, claim_facts(claim))
-    return Claimed(claim, started(task, unit.now), *row[_COUNTS])
+    return Claimed(claim, started(task, unit.now), *row[_HISTORY])
 
 
 def started(task: Task, now: datetime) -> Task:

@@ -25,7 +25,7 @@ APPLICATION_ID = 0x77656674
 """The letters "weft", which mark a file as a weft store."""
 
 SHORTEST_DATABASE = 512
-"""Size in bytes of SQLite's smallest page."""
+"""Size in bytes of SQLite's smallest page; a shorter file is not a database."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long to wait for a write of another process, which takes milliseconds, or seconds for a large copy."""
@@ -146,7 +146,7 @@ def _is_immutable(path: Path) -> bool:
 
 
 def prepare(connection: sqlite3.Connection, path: Path, *, must_exist: bool = False) -> None:
-    """Migrate the file to the current schema. Raise if it is not a weft store, or if it is newer."""
+    """Migrate the file to the current schema. Raise if it is not a weft store, or has a newer schema."""
     known = load_migrations("sqlite")
     version = _version(connection, path)
     if version == len(known):

@@ -19,8 +19,8 @@ T = TypeVar("T")
 
 UNNAMED = ":memory:"
 
-_named: dict[str, "MemoryDatabase"] = {}
-_opening = threading.RLock()
+_named_databases: dict[str, "MemoryDatabase"] = {}
+_registry_lock = threading.RLock()
 
 
 class MemoryDatabase:
@@ -51,7 +51,7 @@ class MemoryAccess:
         self.clock = clock
         self._database = database
         self._is_open = True
-        with _opening:
+        with _registry_lock:
             database.users += 1
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
@@ -87,23 +87,23 @@ class MemoryAccess:
         """Do nothing: a database in memory never waits for another process."""
 
     async def close(self) -> None:
-        with _opening:
+        with _registry_lock:
             if self._is_open:
                 self._is_open = False
                 self._database.users -= 1
                 if not self._database.users:
-                    _named.pop(self._database.location, None)
+                    _named_databases.pop(self._database.location, None)
                     self._database.connection.close()
 
 
 def open_memory(location: str, clock: Clock, *, must_exist: bool = False) -> MemoryAccess:
     """Open a new database for `:memory:`, or share the open database of this process for `:memory:NAME`."""
-    with _opening:
-        found = _named.get(location)
+    with _registry_lock:
+        found = _named_databases.get(location)
         if found is None:
             if must_exist:
                 raise StoreNotFound(location=location)
             found = MemoryDatabase(location)
             if location != UNNAMED:
-                _named[location] = found
+                _named_databases[location] = found
         return MemoryAccess(found, clock)

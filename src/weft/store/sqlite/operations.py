@@ -1,4 +1,4 @@
-"""Performing operations: read what they need, let them decide, write their changes."""
+"""Perform operations: read what they need, let them decide, write their changes."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def owner_parameters(owner: Owner) -> dict[str, Any]:
 
 def operate(unit: UnitOfWork, request: Operate) -> Any:
     """Perform an operation in a savepoint, so that a failed one does not affect other requests."""
-    decision = request.operation.decide(_found(unit, request.operation.needs(), request.owner))
+    decision = request.operation.decide(_read_snapshot(unit, request.operation.needs(), request.owner))
     events = list(map(event_row, decision.changes.events))
     unit.execute("SAVEPOINT operation")
     try:
@@ -43,7 +43,7 @@ def read_task(unit: UnitOfWork, task_id: TaskId, owner: Owner) -> Task | None:
     return None if row is None else task_of(row)
 
 
-def _found(unit: UnitOfWork, needs: ReadSet, owner: Owner) -> Snapshot:
+def _read_snapshot(unit: UnitOfWork, needs: ReadSet, owner: Owner) -> Snapshot:
     tasks = {task.id: task for task in (read_task(unit, task_id, owner) for task_id in needs.tasks) if task}
     flows: dict[TaskId, Flow] = {}
     for task_id in needs.flows_of:
@@ -108,7 +108,7 @@ def _add(unit: UnitOfWork, tasks: Sequence[Task]) -> None:
 
 
 def _update(unit: UnitOfWork, tasks: Sequence[Task]) -> None:
-    """Write changed records, and recount what their dependents wait for."""
+    """Write changed records, and recount how many dependencies they and their dependents wait for."""
     ids = [(task.id,) for task in tasks]
     unit.executemany(SQL["delete_dependents_of"], ids)
     unit.executemany(SQL["update_task"], ([*task_row(task), method_of(task)] for task in tasks))

@@ -11,8 +11,8 @@ from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, method_of
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP
 
-_HOLDS, _UPDATE, _BELOW = SQL["holds_run"], SQL["update_step"], SQL["end_steps_below"]
-_CHANGED = tuple(
+_HOLDS, _UPDATE, _END_BELOW = SQL["holds_run"], SQL["update_step"], SQL["end_steps_below"]
+_UPDATED_FIELDS = tuple(
     (name, FIELD_NAMES.index(name))
     for name in (
         "id", "status", "result", "error", "progress", "params", "started_at", "completed_at", "updated_at",
@@ -22,7 +22,7 @@ _CHANGED = tuple(
 
 
 def write_steps(unit: UnitOfWork, request: WriteSteps) -> frozenset[TaskId] | None:
-    """Write steps. Return those that had already ended and were not written, or None if the run was lost."""
+    """Write steps. Return the ids of those that had already ended; None if the claim is no longer held."""
     run = request.run
     if not _holds(unit, run):
         return None
@@ -68,14 +68,14 @@ def _insert(unit: UnitOfWork, run: Run, change: StepChange) -> None:
     row += (method_of(task), 0, run.task_id, change.key, change.input_hash, change.reuse_hash)
     unit.new_steps.append(row)
     if change.is_first_child:
-        unit.insert_steps()  # the parent may be one of them
+        unit.insert_steps()  # the parent may be one of the collected steps
         unit.execute(SQL["mark_parent"], (task.parent_id,))
 
 
 def _update(unit: UnitOfWork, run: Run, change: StepChange) -> bool:
     unit.insert_steps()
     row = task_row(change.task)
-    values: dict[str, Any] = {name: row[index] for name, index in _CHANGED}
+    values: dict[str, Any] = {name: row[index] for name, index in _UPDATED_FIELDS}
     values |= {"step_of": run.task_id, "step_hash": change.input_hash, "reuse_hash": change.reuse_hash}
     values["is_outcome_used"] = change.is_outcome_used
     found = unit.execute(_UPDATE, values).fetchone()
@@ -89,7 +89,7 @@ def _update(unit: UnitOfWork, run: Run, change: StepChange) -> bool:
 
 
 def _end_below(unit: UnitOfWork, run: Run, key: str, at: int) -> None:
-    rows = unit.execute(_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
+    rows = unit.execute(_END_BELOW, (run.task_id, ENDED_WITH_STEP, at, key)).fetchall()
     _record_ended(unit, rows, ENDED_WITH_STEP, at)
 
 

@@ -81,7 +81,7 @@ class SqliteStore(GroupedWrites):
     async def open_memory(
         cls, location: str = ":memory:", *, must_exist: bool = False, clock: Clock | None = None
     ) -> Self:
-        """Open a store in memory. Stores of one process share a location, except `:memory:`."""
+        """Open a store in memory. In one process, an equal location is the same store, except `:memory:`."""
         return cls(open_memory(location, clock or SystemClock(), must_exist=must_exist))
 
     @property

@@ -115,7 +115,7 @@ def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request],
 
 
 def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    """Apply each request in its own savepoint, so that a failed one leaves no trace; slower."""
+    """Apply each request in its own savepoint: slower, but a failed request leaves no trace."""
     outcomes: list[Any] = []
     for request in requests:
         connection.execute("SAVEPOINT request")
@@ -143,7 +143,7 @@ def _apply(unit: UnitOfWork, request: Request) -> Any:
     except WeftError as error:
         return error
     except Exception as error:
-        # An operation has its own savepoint, and its input comes from users.
+        # Only an operation has its own savepoint, because its input comes from users.
         if kind is not Operate or not _is_of_one_request(error):
             raise
         return _refusal(error)

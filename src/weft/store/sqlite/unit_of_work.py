@@ -1,4 +1,4 @@
-"""State of an open write transaction: its connection, and the events to append to the log."""
+"""State of an open write transaction: its statements, and what is collected to be written together."""
 
 import sqlite3
 from datetime import datetime
@@ -23,30 +23,30 @@ class UnitOfWork:
         self.executemany = connection.executemany
         self.events: list[tuple[Any, ...]] = []
         self.ended: dict[bool, list[int]] = {True: [], False: []}
-        """Tasks that ended and must release their dependents, by whether they completed."""
+        """The `seq` of tasks that ended and must release their dependents, by whether they completed."""
         self.new_steps: list[list[Any]] = []
         """Rows of steps to be inserted with one statement."""
         self.held: set[tuple[str, int]] = set()
-        """Tasks and attempts that are known to be held, until a request other than steps is applied."""
+        """Task ids and attempts with a claim that is held; cleared by a request that may change that."""
 
     def add_event(self, claim: Claim, kind: EventType, at: int, facts: dict[str, Any]) -> None:
-        """Append an event of an attempt."""
+        """Collect an event of an attempt."""
         self.events.append((kind, claim.task_id, claim.task_tree_id, claim.user_id, at, json_text(facts)))
 
     def insert_steps(self) -> None:
-        """Insert the collected steps. Must run before any other read or write."""
+        """Insert the collected steps. Must run before other requests read or write tasks."""
         if self.new_steps:
             self.executemany(SQL["insert_step"], self.new_steps)
             self.new_steps.clear()
 
     def release_dependents(self) -> None:
-        """Release the dependents of tasks that ended. Must run before any other read or write."""
+        """Release the dependents of tasks that ended. Must run before other requests read or write tasks."""
         for is_completed, ended in self.ended.items():
             if ended:
                 self.execute(_RELEASE, (json_text(ended), is_completed))
                 ended.clear()
 
     def write_events(self) -> None:
-        """Append the events to the log, last, so that their numbers follow the order of commits."""
+        """Append the collected events to the log, last, so that their numbers follow the order of commits."""
         if self.events:
             self.executemany(SQL["insert_event"], self.events)

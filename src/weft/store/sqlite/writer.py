@@ -24,7 +24,7 @@ would take as long as the work, and a chain of tasks makes one such write after 
 
 FIRST_PAUSE_SECONDS = 0.001
 LONGEST_PAUSE_SECONDS = 0.02
-"""How long to wait before trying again while another process holds the lock."""
+"""First and longest delay between tries while another process holds the lock."""
 
 
 class Writer:
@@ -42,7 +42,7 @@ class Writer:
         self._queue: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, Sequence[Request], Done] | None] = (
             queue.SimpleQueue()
         )
-        self._thread = threading.Thread(target=self._work, name="weft-writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="weft-writer", daemon=True)
         self._thread.start()
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
@@ -72,7 +72,7 @@ class Writer:
             and not any(isinstance(request, Operate | AddTemplates) for request in requests)
         )
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while (item := self._queue.get()) is not None:
             loop, requests, done = item
             with pause_collector():
