@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ReadSet(Struct, frozen=True):
-    """What an operation must read.
+    """The ids of the tasks that an operation must read.
 
     `tasks` are read alone, `flows_of` with the whole flow that contains them; for `unfinished_runs_of`
     the store finds out which have a copy that is still running.
@@ -58,7 +58,7 @@ class WriteSet(Struct, frozen=True, kw_only=True):
     updated: tuple[Task, ...] = ()
     deleted: tuple[TaskId, ...] = ()
     recounted: frozenset[TaskId] = frozenset()
-    """Sources for which the store must recompute `has_references` after the other writes."""
+    """Source tasks for which the store must recompute `has_references` after the other writes."""
     run: tuple[TaskId, ...] = ()
     """Roots of flows to mark as running, for any engine."""
     events: tuple[NewEvent, ...] = ()

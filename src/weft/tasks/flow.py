@@ -20,8 +20,8 @@ Edges = Mapping[TaskId, Sequence[TaskId]]
 def find_cycles(edges: Edges) -> list[tuple[TaskId, ...]]:
     """Return disjoint cycles of the graph, each as its nodes in edge order.
 
-    Not every cycle is returned: of cycles that share or reach nodes of each other, at least one is. Edges
-    to unknown nodes are ignored.
+    Not every cycle is returned, but at least one of several connected cycles. Edges to unknown nodes are
+    ignored.
     """
     stuck = _unordered(edges)
     # Each stuck node has an edge to another stuck node, so following these edges always ends in a cycle.
@@ -78,7 +78,7 @@ def reachable(starts: Iterable[TaskId], edges: Edges) -> list[TaskId]:
 
 
 MAX_ROWS = 500
-"""Maximum number of rows in a notebook cell."""
+"""Maximum number of tasks that `flow_html` shows in a notebook cell."""
 
 _COLOURS = {
     Status.PENDING: "#777",
@@ -182,7 +182,7 @@ class Flow:
 
 
 def find_step_owners(flow: Flow) -> dict[TaskId, TaskId | None]:
-    """Return the task that made each step or descendant of a step; None if that task is not in the flow."""
+    """Return, by step or descendant of a step, the task that made it; None if that is not in the flow."""
     found: dict[TaskId, TaskId | None] = {}
     if not any(map(is_step, flow)):
         return found
@@ -198,19 +198,19 @@ def nested_json(flow: Flow) -> bytes:
     """Return the flow in nested JSON form, or as a flat list if it is too deep for JSON parsers."""
     if max(depth for _, depth in flow.walk()) >= MAX_NESTED_DEPTH:
         return msgspec.json.format(msgspec.json.encode([task_object(task) for task in flow]), indent=2)
-    return msgspec.json.format(b"".join(_pieces(flow)), indent=2)
+    return msgspec.json.format(b"".join(_nested_parts(flow)), indent=2)
 
 
-def _pieces(flow: Flow) -> Iterator[bytes]:
+def _nested_parts(flow: Flow) -> Iterator[bytes]:
     open_nodes = 0
     for task, depth in flow.walk():
         if depth < open_nodes:
             yield b"]}" * (open_nodes - depth)
             yield b","
-        yield _opening(task)
+        yield _open_node(task)
         open_nodes = depth + 1
     yield b"]}" * open_nodes
 
 
-def _opening(task: Task) -> bytes:
+def _open_node(task: Task) -> bytes:
     return b'{"task":' + msgspec.json.encode(task_object(task)) + b',"children":['

@@ -21,14 +21,14 @@ class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 1.0
     """Seconds before the second attempt."""
     backoff: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
-    """Factor of the delay for each further attempt."""
+    """Factor by which the delay grows with each further attempt."""
     jitter: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
-    """Random fraction of the delay, so that many failed tasks are not retried at the same moment."""
+    """Fraction by which delays vary at random, up or down: failed tasks are not retried all at once."""
     max_delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 3600.0
     """Maximum delay in seconds, before jitter."""
 
     def delay_after(self, failures: int, chance: float) -> timedelta | None:
-        """Return the delay after failed attempts; None: no retry. `chance` is a random number from 0 to 1."""
+        """Return the delay after that many failures; None: no retry. `chance` is random, from 0 to 1."""
         if failures >= self.attempts:
             return None
         # The exponent is bounded so that a large count cannot overflow a float.
@@ -42,7 +42,7 @@ NO_RETRY = RetryPolicy()
 
 def retry_policy(task: Task) -> RetryPolicy:
     """Return the policy in `params.retry`. Raise msgspec.ValidationError if it is malformed."""
-    given = _given(task)
+    given = _given_policy(task)
     return NO_RETRY if given is None else msgspec.convert(given, RetryPolicy)
 
 
@@ -51,7 +51,7 @@ def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
     try:
         retry_policy(task)
     except msgspec.ValidationError as error:
-        given = _given(task)
+        given = _given_policy(task)
         hint = ""
         if isinstance(given, dict):
             known = RetryPolicy.__struct_fields__
@@ -62,7 +62,7 @@ def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
     return []
 
 
-def _given(task: Task) -> Any:
+def _given_policy(task: Task) -> Any:
     return (task.params or {}).get("retry")
 
 

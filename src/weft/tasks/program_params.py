@@ -7,7 +7,7 @@ from weft.tasks.parsing.problems import Problem, joined, shown
 from weft.tasks.record import JsonObject, Task, evolve
 
 PROGRAM = "program"
-"""The entry of `params` that holds the program; the first attempt pins it for a named template."""
+"""The entry of `params` that holds the program; for a template, the first attempt stores it there."""
 
 TEMPLATE = "template"
 """The executor of programs, and the entry of `params` with the name of a registered template."""
@@ -17,7 +17,7 @@ FOLDER = "folder"
 
 
 def folder_of(params: Any) -> Any:
-    """Return the working folder of the program in `params`, or None."""
+    """Return the working folder of the program in `params`; None if it is not set."""
     if not params:
         return None
     program = params.get(PROGRAM) if isinstance(params, Mapping) else None

@@ -36,7 +36,7 @@ def answer_of(task: Task) -> str:
 
 
 def due_at(task: Task) -> datetime | None:
-    """Return the deadline of a question; None: it has none."""
+    """Return the deadline of a question; None if it has no deadline."""
     text = step_fields(task).get(DUE_AT)
     try:
         due = datetime.fromisoformat(text) if isinstance(text, str) else None
@@ -52,7 +52,7 @@ def is_overdue(task: Task, now: datetime) -> bool:
 
 
 def resumed_tasks(flow: Flow, until: Collection[TaskId]) -> tuple[Task, ...]:
-    """Return the tasks that are suspended until one of the questions ends, ready to be resumed.
+    """Return the tasks that are suspended until one of the questions ends, without these dependencies.
 
     A task is resumed as soon as one of its questions has ended, without waiting for the others.
     """

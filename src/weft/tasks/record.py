@@ -1,4 +1,4 @@
-"""The task record: the 29 fields of the protocol and two auxiliary ones.
+"""The task record: the 29 fields of the protocol and two auxiliary fields.
 
 The annotations are the single source of types, defaults, constraints and descriptions. The JSON Schema
 (`weft.tasks.json_schema`), the field checks and the documentation are generated from them.
@@ -177,20 +177,20 @@ def indexed_method(method: str) -> str:
     return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")
 
 
-def _kind(info: object) -> str:
+def _type_name(info: object) -> str:
     while isinstance(info, inspect.Metadata):
         info = info.type
     if isinstance(info, inspect.UnionType):
-        return _kind(next(member for member in info.types if not isinstance(member, inspect.NoneType)))
+        return _type_name(next(member for member in info.types if not isinstance(member, inspect.NoneType)))
     return type(info).__name__
 
 
 _INFO = inspect.type_info(Task)
 assert isinstance(_INFO, inspect.StructType)  # noqa: S101 - for the type checker
-_KINDS = tuple(_kind(field.type) for field in _INFO.fields)
+_FIELD_TYPES = tuple(_type_name(field.type) for field in _INFO.fields)
 
-JSON_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "DictType")
-TIME_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "DateTimeType")
-BOOL_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "BoolType")
-ENUM_FIELDS = tuple(i for i, kind in enumerate(_KINDS) if kind == "EnumType")
-DEPENDENCIES_FIELD = _KINDS.index("VarTupleType")
+JSON_FIELDS = tuple(i for i, kind in enumerate(_FIELD_TYPES) if kind == "DictType")
+TIME_FIELDS = tuple(i for i, kind in enumerate(_FIELD_TYPES) if kind == "DateTimeType")
+BOOL_FIELDS = tuple(i for i, kind in enumerate(_FIELD_TYPES) if kind == "BoolType")
+ENUM_FIELDS = tuple(i for i, kind in enumerate(_FIELD_TYPES) if kind == "EnumType")
+DEPENDENCIES_FIELD = _FIELD_TYPES.index("VarTupleType")

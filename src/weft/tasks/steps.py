@@ -16,9 +16,9 @@ DUE_AT = "due_at"
 PROMPT = "prompt"
 """Entry of `params` that shows what the step sent: to a model, a script or memory."""
 OLD_PROMPT = "asked"
-"""Name of that entry in older stores."""
+"""Name of the `PROMPT` entry in older stores."""
 DIGESTS = "digests"
-"""Present only in exported documents, and in records that were imported from one."""
+"""Entry of `params.step`, only in exported documents and in records imported from such a document."""
 DIGESTS_VERSION = 1
 """Must be increased when the digest of the same request changes (`weft.runs.reuse`)."""
 
@@ -26,8 +26,8 @@ ENDED_WITH_RUN = "not finished when its run ended"
 ENDED_WITH_STEP = "not finished when the step around it ended"
 """Errors of steps that were open when their run, or the enclosing step, ended. They are stored."""
 
-_PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
-_LAST = 2**62
+_KEY_PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
+_LAST_POSITION = 2**62
 
 
 def step_fields(task: Task) -> JsonObject:
@@ -89,7 +89,7 @@ def ended_with_run(step: Task, run: Task) -> Task:
 
 
 def is_step(task: Task) -> bool:
-    """Return whether a run of a program made the record. No engine claims it."""
+    """Return whether a run of a program made the record. Engines do not claim steps."""
     return task.schemas is None and bool(step_fields(task).get("key"))
 
 
@@ -104,13 +104,13 @@ def program_position(task: Task) -> ProgramPosition:
 def program_position_of_key(key: str) -> ProgramPosition:
     """Return the position of a step key in its program: turns (`#`) come first, limits (`!`) last."""
     return tuple(
-        (int(number), "") if number else ({"#": -1, "!": _LAST}.get(mark, 0), word)
-        for number, word, mark in _PART.findall(key)
+        (int(number), "") if number else ({"#": -1, "!": _LAST_POSITION}.get(mark, 0), word)
+        for number, word, mark in _KEY_PART.findall(key)
     )
 
 
 SPENT = "spent"
-"""The entry of `params.step` with the usage of earlier tries that left no stored response."""
+"""The entry of `params.step` with the usage of earlier attempts that left no stored response."""
 
 
 class Usage(Struct, frozen=True):
@@ -149,14 +149,14 @@ def is_model_step(task: Task) -> bool:
 
 
 def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
-    """Return the usage of a step and of its earlier tries; None if no usage is recorded.
+    """Return the usage of a step and of its earlier attempts; None if no usage is recorded.
 
     `below` are the records below it: if the step itself has no usage yet, its turns are summed. A
     link has no usage.
     """
     if not is_model_step(task) or task.origin_type is Origin.LINK:
         return None
-    own = _own_usage(task) or _sum(_turn(part) for part in below)
+    own = _own_usage(task) or _sum_usage(_turn_usage(part) for part in below)
     before = step_fields(task).get(SPENT)
     if isinstance(before, dict):
         own = (own or Usage()) + Usage(**{name: before.get(name, 0) for name in Usage.__struct_fields__})
@@ -173,23 +173,29 @@ def unrecorded_usage(task: Task, below: Iterable[Task]) -> Usage:
     if not is_model_step(task):
         return Usage()
     below = list(below)
-    return (usage_of(task, below) or Usage()).beyond(_sum(_turn(part) for part in below) or Usage())
+    return (usage_of(task, below) or Usage()).beyond(
+        _sum_usage(_turn_usage(part) for part in below) or Usage()
+    )
 
 
 def _own_usage(task: Task) -> Usage | None:
-    """Return the usage in the result or in the failure."""
+    """Return the usage in the step's result or failure; None if there is no usage."""
     failure = (step_fields(task).get("failure") or {}).get("error") or {}
     notes = (task.result or {}).get("notes") or failure.get("notes") or {}
     found = notes.get("usage")
-    return _read(found, int(found.get("turns", 1))) if isinstance(found, dict) else None
+    return _parse_usage(found, int(found.get("turns", 1))) if isinstance(found, dict) else None
 
 
-def _turn(part: Task) -> Usage | None:
+def _turn_usage(part: Task) -> Usage | None:
     found = (part.result or {}).get("usage")
-    return _read(found, 1) if isinstance(found, dict) and step_fields(part).get("kind") == "turn" else None
+    return (
+        _parse_usage(found, 1)
+        if isinstance(found, dict) and step_fields(part).get("kind") == "turn"
+        else None
+    )
 
 
-def _read(found: JsonObject, turns: int) -> Usage:
+def _parse_usage(found: JsonObject, turns: int) -> Usage:
     cost = found.get("cost")
     return Usage(
         turns=turns,
@@ -200,6 +206,6 @@ def _read(found: JsonObject, turns: int) -> Usage:
     )
 
 
-def _sum(each: Iterable[Usage | None]) -> Usage | None:
+def _sum_usage(each: Iterable[Usage | None]) -> Usage | None:
     found = [usage for usage in each if usage is not None]
     return sum(found[1:], found[0]) if found else None

@@ -9,7 +9,7 @@ from weft.ids import TaskId
 from weft.tasks.flow import Flow, reachable
 from weft.tasks.record import Status
 
-_BROKEN = frozenset({Status.FAILED, Status.CANCELLED})
+_UNSUCCESSFUL = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 class FlowSummary(Struct, frozen=True, omit_defaults=True):
@@ -60,7 +60,7 @@ def blocked(flow: Flow) -> set[TaskId]:
         for task in flow
         if task.status is Status.PENDING
         and any(
-            dependency.required and dependency.id in flow and flow[dependency.id].status in _BROKEN
+            dependency.required and dependency.id in flow and flow[dependency.id].status in _UNSUCCESSFUL
             for dependency in task.dependencies
         )
     ]

@@ -18,7 +18,9 @@ from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_so
 from weft.tasks.steps import STEP, is_step, step_fields
 
 NewIds = Mapping[TaskId, TaskId]
+"""The id of each new record, by the id of its source."""
 Make = Callable[[Task, NewIds], Task]
+"""Makes a new record from its source; `derive` sets id, parent and times."""
 
 
 class SourceNotCompleted(RequestError):

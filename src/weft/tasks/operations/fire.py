@@ -50,12 +50,12 @@ class _Skipped(Struct, frozen=True):
 
 
 class FireSchedule(Struct, frozen=True, kw_only=True):
-    """Fires a schedule that is due; the value is the result.
+    """Fires a schedule that is due; the value is a `Firing`.
 
     `next_run_at` of the scheduled task is advanced in the same transaction. So the task and the due time
     identify a firing: if two schedulers fire the same one, the second finds that the task is not due.
-    Unfinished runs are read in the transaction too: if they fire different times, the second finds the
-    run of the first.
+    Unfinished runs are read in the transaction too: if two schedulers fire different due times, the
+    second finds the run of the first.
     """
 
     task_id: TaskId
@@ -153,7 +153,7 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 class ReplanSchedule(Struct, frozen=True):
     """Recomputes the due time of a schedule that was fired in the future; the value is whether it was.
 
-    That happens when the clock is set back.
+    A firing is in the future when the clock has been set back since.
     """
 
     task_id: TaskId
@@ -196,7 +196,7 @@ def _last(schedule: Schedule, first: datetime, *, before: datetime) -> datetime:
 
 
 def _missed(schedule: Schedule, first: datetime, latest: datetime) -> _Skipped | None:
-    """Return the due times before the latest one, or None."""
+    """Return the due times before the latest one; None if there are no others."""
     if first == latest:
         return None
     return _Skipped(first, _last(schedule, first, before=latest), "missed; a later time is due as well")

@@ -15,7 +15,7 @@ from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.steps import is_step, step_fields
 
 FORK = "fork"
-"""The entry of `params` with the forked run and step: {"of": id, "from": key, "reuse": false}."""
+"""The entry of `params` with the original run and the step: {"of": id, "from": key, "reuse": false}."""
 
 
 class CannotFork(RequestError):
@@ -53,8 +53,8 @@ class UnknownInputs(RequestError):
 class ForkRun(Struct, frozen=True, kw_only=True):
     """Makes a new, pending run with changed inputs; the value is the new flow.
 
-    When it runs, steps before the given one that make the same request are linked from the old run,
-    whatever their kind. That step and later steps are performed.
+    When it runs, steps before `step` that make the same request are taken over from the original run,
+    whatever their kind. `step` and later steps are performed.
     """
 
     task_id: TaskId

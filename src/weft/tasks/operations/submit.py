@@ -68,7 +68,7 @@ class SubmitFlow(Struct, frozen=True):
         return is_step(task) or (task.is_frozen and any(map(is_step, self.flow)))
 
     def _mixture_problems(self) -> list[Problem]:
-        """Return the tasks of an archive that are not archived themselves."""
+        """Return a problem for each task of an archived flow that is not archived itself."""
         if not any(task.is_frozen for task in self.flow):
             return []
         return [

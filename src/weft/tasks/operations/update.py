@@ -132,9 +132,9 @@ def _keeps_program(task: Task, params: object) -> bool:
 
 
 class ChangeRun(Struct, frozen=True, kw_only=True):
-    """Updates entries of a run's `params`, even if its process died; the value is the task afterwards.
+    """Updates entries of a run's `params`, whatever its status; the value is the task afterwards.
 
-    A process that runs the task has already read them, so the caller must make sure that no process does.
+    A process that runs the task has read `params` already, so the caller must ensure that no process runs it.
     """
 
     task_id: TaskId

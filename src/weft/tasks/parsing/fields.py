@@ -1,4 +1,4 @@
-"""Conversion of a decoded JSON object to a `Task`, or to all problems of its fields."""
+"""Conversion of a decoded JSON object to a `Task`, or to a list of all problems of its fields."""
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ from weft.tasks.json_schema import task_schema
 from weft.tasks.parsing.problems import Problem, is_json, joined, nearest, printable, shown
 from weft.tasks.record import FIELD_NAMES, JSON_FIELDS, TIME_FIELDS, Dependency, JsonObject, Task, evolve
 
-_TIMES = tuple(FIELD_NAMES[index] for index in TIME_FIELDS)
-_JSON = tuple(FIELD_NAMES[index] for index in JSON_FIELDS)
-_TEXTS = ("user_id", "name", "error", "schedule_expression")
-_IDS = ("id", "parent_id", "original_task_id", "task_tree_id")
+_TIME_NAMES = tuple(FIELD_NAMES[index] for index in TIME_FIELDS)
+_JSON_NAMES = tuple(FIELD_NAMES[index] for index in JSON_FIELDS)
+_TEXT_NAMES = ("user_id", "name", "error", "schedule_expression")
+_ID_NAMES = ("id", "parent_id", "original_task_id", "task_tree_id")
 _KNOWN_KEYS = {"": FIELD_NAMES, "dependencies": ("id", "name", "required")}
 _SCHEMA_LEVELS = 4
 """Depth of the record's schema: task, `dependencies`, one dependency, its `id`."""
@@ -40,10 +40,10 @@ def read_task(raw: JsonObject, *, path: str = "") -> tuple[Task | None, list[Pro
 
 
 def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
-    """Return the task without its invalid fields, to check rules between the others; None if impossible."""
+    """Return the task without the `wrong` fields, to check rules between the others; None if impossible."""
     if "status" in wrong:
         return None
-    # `params` may map inputs from the dependencies.
+    # `params` may map inputs from the dependencies, which are unknown then.
     left_out = {*wrong, "params"} if "dependencies" in wrong else wrong
     part = {name: raw[name] for name in FIELD_NAMES if name in raw and name not in left_out}
     try:
@@ -55,11 +55,11 @@ def readable_part(raw: JsonObject, wrong: Collection[str]) -> Task | None:
 def _normalized(task: Task) -> Task:
     """Return the task with lowercase ids and times in UTC, so that equal values compare equal."""
     changes: dict[str, Any] = {}
-    for name in _TIMES:
+    for name in _TIME_NAMES:
         at: datetime | None = getattr(task, name)
         if at is not None and at.tzinfo is not UTC:
             changes[name] = at.astimezone(UTC)
-    for name in _IDS:
+    for name in _ID_NAMES:
         identifier = getattr(task, name)
         if identifier is not None and not identifier.islower():
             changes[name] = identifier.lower()
@@ -127,8 +127,8 @@ def _outline(value: Any, levels: int = _SCHEMA_LEVELS) -> Any:
 
 
 def _json_problems(value_of: Callable[[str], Any], path: str) -> Iterator[Problem]:
-    """Yield the fields with values that JSON cannot represent; only Python callers can pass these."""
-    for name in (*_JSON, *_TEXTS):
+    """Yield a problem for each value that JSON cannot represent; only Python callers can pass one."""
+    for name in (*_JSON_NAMES, *_TEXT_NAMES):
         value = value_of(name)
         if not value or (isinstance(value, str) and value.isascii()) or is_json(value):
             continue
@@ -140,7 +140,7 @@ def _json_problems(value_of: Callable[[str], Any], path: str) -> Iterator[Proble
 
 
 def _time_problems(task: Task, path: str) -> Iterator[Problem]:
-    for name in _TIMES:
+    for name in _TIME_NAMES:
         at: datetime | None = getattr(task, name)
         if at is None or at.tzinfo is UTC:
             continue
@@ -152,14 +152,14 @@ def _time_problems(task: Task, path: str) -> Iterator[Problem]:
 
 
 def _is_redundant(error: jsonschema_rs.ValidationError) -> bool:
-    """Return whether another error of the same value is clearer: it is not a UUID, or of the wrong type."""
+    """Return whether another error about the value is clearer: that it is not a UUID, or of a wrong type."""
     match error.kind:
         case (
             jsonschema_rs.ValidationErrorKind.Pattern()
             | jsonschema_rs.ValidationErrorKind.MinLength()
             | jsonschema_rs.ValidationErrorKind.MaxLength()
         ):
-            return bool(error.instance_path) and error.instance_path[-1] in _IDS
+            return bool(error.instance_path) and error.instance_path[-1] in _ID_NAMES
         case jsonschema_rs.ValidationErrorKind.Enum():
             return not isinstance(error.instance, str)
     return False

@@ -22,7 +22,7 @@ _NODE_KEYS = ("task", "children")
 
 
 class Draft(msgspec.Struct):
-    """A task between its JSON form and its record."""
+    """A task of the document that is not a record yet: its references are resolved in `raw`."""
 
     path: str
     raw: JsonObject
@@ -114,7 +114,7 @@ class _Reader:
         self._index(new_id)
 
     def read(self) -> list[Task]:
-        """Return the tasks that could be parsed; `problems` has what is invalid."""
+        """Return the tasks that could be parsed, and add all problems to `problems`."""
         self._fill_owner()
         self._place_in_tree()
         nodes: list[Node] = []
@@ -176,7 +176,7 @@ class _Reader:
             self._place(draft, draft.parent or (None if draft is root else root))
 
     def _place(self, draft: Draft, above: Draft | None) -> None:
-        """Set the parent that the draft gives, or `above` if it gives none or an invalid one."""
+        """Set the parent that the draft names, or `above` if it names no valid parent."""
         given = draft.raw.get("parent_id")
         if draft.parent is None and "parent_id" in draft.raw and given is None:
             return

@@ -51,7 +51,7 @@ def mapped_names(task: Task) -> tuple[str, ...]:
 
 
 def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Return the mappings that are malformed or do not start with the id of a dependency."""
+    """Return a problem for each mapping that is malformed or does not start with the id of a dependency."""
     mappings = _mappings(task)
     where = joined(joined(path, "params"), "input_mappings")
     if not isinstance(mappings, dict):
@@ -87,7 +87,7 @@ def _value(parameter: str, source: str, results: Mapping[TaskId, JsonObject]) ->
 def value_at(value: Any, path: str, *, parameter: str, source: str) -> Any:
     """Return the value at a path of fields and indexes. Raise MissingMapping if it does not exist."""
     for part in path.split(".") if path else ():
-        value = _step(value, part, parameter, source)
+        value = _field_or_item(value, part, parameter, source)
     return value
 
 
@@ -96,7 +96,7 @@ def is_index(part: str) -> bool:
     return part.isascii() and part.isdigit()
 
 
-def _step(value: Any, part: str, parameter: str, source: str) -> Any:
+def _field_or_item(value: Any, part: str, parameter: str, source: str) -> Any:
     if isinstance(value, dict) and part in value:
         return value[part]
     if isinstance(value, list) and is_index(part) and int(part) < len(value):
@@ -105,15 +105,17 @@ def _step(value: Any, part: str, parameter: str, source: str) -> Any:
     raise MissingMapping(parameter=parameter, source=source, reason=f"there is no {part!r} in {kind}")
 
 
-_LISTS = ("allOf", "anyOf", "oneOf")
-_SINGLES = ("if", "then", "else", "not")
-_VALUE_FREE = frozenset({"required", "type", "title", "description", "$comment", *_LISTS, *_SINGLES})
+_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf")
+_SINGLE_SCHEMAS = ("if", "then", "else", "not")
+_VALUE_FREE = frozenset(
+    {"required", "type", "title", "description", "$comment", *_SCHEMA_LISTS, *_SINGLE_SCHEMAS}
+)
 """Keywords that do not constrain the values of properties, except through nested schemas."""
 
-_DECIDED = frozenset(
+_DECIDABLE = frozenset(
     {"type", "properties", "patternProperties", "additionalProperties", "propertyNames", "required"}
 )
-"""Keywords that constrain each input separately, or only its presence."""
+"""Keywords that constrain each input separately, or only its presence: other inputs may be unknown."""
 
 
 def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> list[Problem]:
@@ -159,13 +161,13 @@ def known_problems(
     def is_known(error: jsonschema_rs.ValidationError) -> bool:
         if error.instance_path and error.instance_path[0] in later:
             return False
-        return not is_conditional or bool(error.schema_path and error.schema_path[0] in _DECIDED)
+        return not is_conditional or bool(error.schema_path and error.schema_path[0] in _DECIDABLE)
 
     return list(problems_of(validator, {**given, **dict.fromkeys(later)}, path, secrets, is_counted=is_known))
 
 
 def _is_conditional(schema: JsonObject, later: Collection[str]) -> bool:
-    """Return whether the value of an unknown input may affect what the other inputs may be."""
+    """Return whether the value of an unknown input may decide which values of other inputs are valid."""
     if not {"$ref", "enum", "const", "dependencies"}.isdisjoint(schema):
         return True
     return any(_constrains(part, later) for part in _alternatives(schema))
@@ -173,8 +175,8 @@ def _is_conditional(schema: JsonObject, later: Collection[str]) -> bool:
 
 def _alternatives(schema: JsonObject) -> list[Any]:
     """Return the schemas that a schema applies to the same object."""
-    listed = [part for keyword in _LISTS for part in schema.get(keyword, ())]
-    return listed + [schema[keyword] for keyword in _SINGLES if keyword in schema]
+    listed = [part for keyword in _SCHEMA_LISTS for part in schema.get(keyword, ())]
+    return listed + [schema[keyword] for keyword in _SINGLE_SCHEMAS if keyword in schema]
 
 
 def _constrains(schema: Any, names: Collection[str]) -> bool:
@@ -220,7 +222,7 @@ def problems_of(
     *,
     is_counted: Callable[[jsonschema_rs.ValidationError], bool] = lambda error: True,
 ) -> Iterator[Problem]:
-    """Yield all violations of the validator's schema, except those at the paths in `unknown`."""
+    """Yield the violations of the validator's schema for which `is_counted`, not at paths in `unknown`."""
     for error in validator.iter_errors(inputs):
         if tuple(error.instance_path) in unknown or not is_counted(error):
             continue

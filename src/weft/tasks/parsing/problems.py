@@ -16,7 +16,7 @@ from weft.secrets.registry import redact
 from weft.tasks.record import JsonObject, Task
 
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
-_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class MalformedJson(RequestError):
@@ -55,11 +55,11 @@ def decode(text: bytes, *, source: str = "input") -> Any:
 
 
 def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
-    """Return the error with its location, if the decoder reports it."""
+    """Return the error, with its line and column if the decoder reports them."""
     found = _BYTE_OFFSET.search(reason)
     if found is None and "truncated" not in reason:
         return MalformedJson(reason.partition(" - at ")[0], source=source)
-    if found is None and _HALF_PAIR.search(text):
+    if found is None and _SURROGATE_ESCAPE.search(text):
         # The decoder reports a lone surrogate as the end of the text.
         return MalformedJson("a string has a lone surrogate (\\ud800 to \\udfff)", source=source)
     before = text[: int(found[1])] if found else text
@@ -73,7 +73,7 @@ def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
 
 
 def task_object(task: Task) -> JsonObject:
-    """Return the record as a JSON object; auxiliary fields are included only if a store has set them."""
+    """Return the record as a JSON object; auxiliary fields are included only if they are computed."""
     record: JsonObject = msgspec.to_builtins(task)
     record["dependencies"] = list(record["dependencies"])  # msgspec leaves it a tuple
     if task.task_tree_id is None:

@@ -20,7 +20,7 @@ _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
 
 
 def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
-    """Return all rules between fields that the task breaks."""
+    """Return a problem for each rule between its fields that the task breaks."""
     found = [*_status_problems(task), *_origin_problems(task), *_schedule_problems(task)]
     problems = [
         Problem(field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(path, field))
@@ -35,6 +35,7 @@ def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
 
 
 _Finding = tuple[str, str, object, object]
+"""A broken rule: field, reason, expected and actual value."""
 
 
 def _status_problems(task: Task) -> Iterator[_Finding]:
@@ -163,7 +164,7 @@ def node_of(task: Task, path: str = "") -> Node:
 
 
 def flow_problems(nodes: Sequence[Node]) -> list[Problem]:
-    """Return all rules between tasks that the flow breaks."""
+    """Return a problem for each rule between its tasks that the flow breaks."""
     by_id: dict[TaskId, Node] = {}
     problems: list[Problem] = []
     for node in nodes:

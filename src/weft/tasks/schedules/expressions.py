@@ -157,7 +157,7 @@ def _bad(field: _Field, actual: str, *, expected: str) -> ScheduleError:
 
 
 EXPRESSION_LIMIT = 1024
-"""In characters; a cron expression that lists every value of every field has fewer than 500."""
+"""Maximum length; a cron expression that lists every value of every field has under 500 characters."""
 
 INTERVAL_LIMIT_SECONDS = 100 * 365 * 24 * 3600
 """A hundred years; a longer interval is a typing error."""

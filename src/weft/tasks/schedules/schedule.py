@@ -51,7 +51,7 @@ def overlap(params: JsonObject | None) -> Overlap:
 
 
 def waits(params: JsonObject | None, *, has_unfinished_run: bool) -> bool:
-    """Return whether a due run must wait for an unfinished one: all runs are made, but one at a time."""
+    """Return whether a due run must wait for an unfinished one: if all missed runs are made, one by one."""
     return has_unfinished_run and overlap(params) is Overlap.SKIP and catch_up(params) is CatchUp.ALL
 
 

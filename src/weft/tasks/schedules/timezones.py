@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from weft.errors import RequestError
 
-_SHOWN = reprlib.Repr()
+_short_repr = reprlib.Repr()
 # Long enough for a cron expression, short enough for one line of a terminal.
-_SHOWN.maxstring = _SHOWN.maxother = 60
+_short_repr.maxstring = _short_repr.maxother = 60
 
 
 class ScheduleError(RequestError):
@@ -29,7 +29,7 @@ class ScheduleError(RequestError):
 
     def __init__(self, *, field: str, part: str = "", expected: str, actual: object) -> None:
         location = f"{field}, {part}" if part else field
-        wrong = f"expected {expected}, got {_SHOWN.repr(actual)}"
+        wrong = f"expected {expected}, got {_short_repr.repr(actual)}"
         super().__init__(f"{location}: {wrong}")
         self.reason = f"{part}: {wrong}" if part else wrong
         self.field = field
@@ -112,12 +112,12 @@ def moment_of(wall: datetime, zone: ZoneInfo) -> datetime:
 
 def earliest_wall(moment: datetime, zone: ZoneInfo) -> datetime:
     """Return a wall time not later than any that the zone's clocks show from `moment` on."""
-    return _shifted(moment, min(_offset(moment, zone), _offset(moment + _DAY, zone)))
+    return _wall_at_offset(moment, min(_offset(moment, zone), _offset(moment + _DAY, zone)))
 
 
 def latest_wall(moment: datetime, zone: ZoneInfo) -> datetime:
     """Return a wall time not earlier than any that the zone's clocks show up to `moment`."""
-    return _shifted(moment, max(_offset(moment, zone), _offset(moment - _DAY, zone)))
+    return _wall_at_offset(moment, max(_offset(moment, zone), _offset(moment - _DAY, zone)))
 
 
 # Clocks are set back by less than a day, so a change more than a day away does not matter at `moment`.
@@ -134,5 +134,5 @@ def _offset(moment: datetime, zone: ZoneInfo) -> timedelta:
     return moment.astimezone(zone).utcoffset() or timedelta()
 
 
-def _shifted(moment: datetime, offset: timedelta) -> datetime:
+def _wall_at_offset(moment: datetime, offset: timedelta) -> datetime:
     return moment.astimezone(UTC).replace(tzinfo=None) + offset
