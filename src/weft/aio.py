@@ -13,7 +13,7 @@ T = TypeVar("T")
 async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking") -> T:
     """Run a blocking function in a daemon thread of its own and return its result.
 
-    asyncio's default pool is not used: it has few threads, shares them with name look-ups, and the
+    asyncio's default pool is not used: it has few threads, shares them with DNS look-ups, and the
     interpreter waits for them at exit. If the caller is cancelled, the thread keeps running and its result
     is dropped.
     """
@@ -49,7 +49,7 @@ async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking"
 
 
 def abandon(task: asyncio.Task[Any]) -> None:
-    """Stop tracking a task that ignores its cancellation.
+    """Make asyncio forget a task that ignores its cancellation.
 
     Without this, `asyncio.run` would wait for the task forever.
     """
@@ -94,18 +94,18 @@ class TurnQueue:
     def _wake_next(self) -> None:
         with self._lock:
             while self._waiting:
-                loop, turn = self._waiting.popleft()
+                loop, future = self._waiting.popleft()
                 try:
-                    loop.call_soon_threadsafe(_wake, turn)
+                    loop.call_soon_threadsafe(_wake, future)
                 except RuntimeError:  # that loop is closed, so nobody waits there
                     continue
                 return
             self._is_taken = False
 
 
-def _wake(turn: "asyncio.Future[None]") -> None:
-    if not turn.done():
-        turn.set_result(None)
+def _wake(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class WaitQueue:

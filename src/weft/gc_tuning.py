@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 GC_THRESHOLD = 10_000
-"""New objects before a collection in weft's own processes: a few megabytes. Python's default of 700 is
-reached within twenty steps of a run."""
+"""Number of new objects that starts a collection in weft's own processes: a few megabytes. Python's default
+of 700 is reached within twenty steps of a run."""
 
 
 def tune_collector() -> None:

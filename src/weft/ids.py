@@ -13,7 +13,7 @@ NewTaskId = Callable[[], TaskId]
 UUID4_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$"
 
 ANY_ID = TaskId("00000000-0000-4000-8000-000000000000")
-"""Placeholder for a wrong or missing id while the rest of a task is checked."""
+"""Placeholder for a wrong or missing id while the other fields of a task are checked."""
 
 _UUID4 = re.compile(UUID4_PATTERN)
 

@@ -4,8 +4,8 @@ MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: large enough for a flow of a million tasks."""
 
 MAX_JSON_DEPTH = 200
-"""Deepest value of a field. JSON parsers fail at a depth that depends on the stack they already use, so a
-value near that limit could be stored and never be read again."""
+"""Deepest nesting of a field's value. JSON parsers fail at a depth that depends on the stack they already
+use, so a value near that limit could be stored and never be read again."""
 
 MAX_SHOWN_CHARACTERS = 200
 """How much of an invalid value an error message quotes: enough to recognise it."""
@@ -24,7 +24,7 @@ MAX_SUGGESTIONS = 20
 """How many wrong names of one flow get a suggestion; thousands would take minutes."""
 
 MAX_COUNT = 2**63 - 1
-"""Largest count of runs: the largest value of a store's integer column."""
+"""Largest count, such as the runs of a schedule: the largest value of a store's integer column."""
 
 MAX_ANSWER_CHARACTERS = 1024 * 1024
 """Longest answer of a person to a question: large enough for a pasted file."""
