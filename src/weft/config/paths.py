@@ -11,19 +11,19 @@ from pathlib import Path
 STORE_FOLDER = ".weft"
 """Folder of a project's store and index. Only weft creates folders of this name."""
 
-_OLD_FILE, _OLD_FOLDER = 0o644, 0o755
-"""Modes of files made by earlier versions with the usual umask. Other modes were chosen, and are kept."""
+_OLD_FILE_MODE, _OLD_FOLDER_MODE = 0o644, 0o755
+"""Modes that earlier versions gave to files and folders. Other modes were set by the user, and are kept."""
 
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 """Suffixes of a database and of the files that SQLite creates beside it, with the mode of the database."""
 
-_HEADS = (
+_MAGIC_BYTES = (
     b"SQLite format 3\0",
     b"\x37\x7f\x06\x82",
     b"\x37\x7f\x06\x83",
     (3_007_000).to_bytes(4, sys.byteorder),
 )
-"""First bytes of a SQLite database, of its log in either byte order, and of the index of its log."""
+"""First bytes of a SQLite database, of its write-ahead log in either byte order, and of the log's index."""
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -56,9 +56,9 @@ def keep_private(file: Path, *, is_shared: bool = False) -> None:
     if is_shared:
         return
     for suffix in _SUFFIXES:
-        _tighten(file.with_name(file.name + suffix), _OLD_FILE, 0o600)
+        _tighten(file.with_name(file.name + suffix), _OLD_FILE_MODE, 0o600)
     if file.parent.name == STORE_FOLDER:
-        _tighten(file.parent, _OLD_FOLDER, 0o700)
+        _tighten(file.parent, _OLD_FOLDER_MODE, 0o700)
 
 
 def _tighten(path: Path, old: int, new: int) -> None:
@@ -69,7 +69,10 @@ def _tighten(path: Path, old: int, new: int) -> None:
 
 
 def exposure(file: Path, *, is_shared: bool = False) -> str | None:
-    """Return a warning if other users can access a database; None if they cannot."""
+    """Return a warning if other users can access a database; None if they cannot, or it is missing.
+
+    With `is_shared`, the file's group may access it.
+    """
     try:
         file = file.resolve()
         mode, folder = stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)
@@ -92,26 +95,27 @@ def exposure(file: Path, *, is_shared: bool = False) -> str | None:
 def find_open_databases() -> set[tuple[int, int]]:
     """Return the device and inode of each database file that this process has open.
 
-    No other code of this process may open these files: closing one drops all POSIX locks that the process
-    holds on it. Another process could then write during our transaction, or remove its log.
+    Logs of databases are included. No other code of this process may open these files: closing a file drops
+    all POSIX locks that the process holds on it. Another process could then write to the database during a
+    transaction of this process, or remove its log.
     """
     found = set()
     with suppress(OSError):  # the folder does not exist
         for descriptor in map(int, os.listdir("/dev/fd")):  # noqa: PTH208 - fast: called for every read
             with suppress(OSError):  # closed by now, or write-only
                 known = os.fstat(descriptor)
-                if stat.S_ISREG(known.st_mode) and os.pread(descriptor, 16, 0).startswith(_HEADS):
+                if stat.S_ISREG(known.st_mode) and os.pread(descriptor, 16, 0).startswith(_MAGIC_BYTES):
                     found.add(identity(known))
     return found
 
 
 def identity(found: os.stat_result) -> tuple[int, int]:
-    """Return what identifies a file regardless of its name."""
+    """Return the device and inode of a file, which identify it regardless of its name."""
     return found.st_dev, found.st_ino
 
 
 def read_start(path: Path, max_bytes: int) -> bytes:
-    """Return the first bytes of a file. Raise OSError for a pipe, a device or an open database.
+    """Return the first `max_bytes` bytes of a file. Raise OSError for a pipe, a device or an open database.
 
     Reading a pipe or a device could block, or never end. Only pipes that a shell made for this process
     (`/dev/stdin`, `<(...)`) are read.

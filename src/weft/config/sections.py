@@ -19,7 +19,7 @@ class CommandSettings(Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] | None = None
     """Executables that may run, by name or absolute path; None: any."""
     allow_shell: bool | None = None
-    """Whether `shell: true` is allowed; None: only if every executable is, as a shell can run any."""
+    """Whether `shell: true` is allowed; None: only if `allow` is unset, as a shell can run anything."""
     environment: tuple[str, ...] = ()
     """Further variables of weft's environment that commands and scripts get; `NAME_*` matches a prefix."""
     grace_seconds: Annotated[float, Meta(ge=0)] = DEFAULT_GRACE_SECONDS
@@ -43,9 +43,9 @@ class PythonSettings(Struct, frozen=True, kw_only=True):
     """The table `[executors.python]`."""
 
     modules: tuple[str, ...] = ()
-    """Modules with functions that may be called, including submodules."""
+    """Modules whose functions may be called, including submodules."""
     path: tuple[str, ...] = ()
-    """Folders to import them from, after Python's own; in `weft.toml` relative to that file."""
+    """Folders to import these modules from, after Python's own; in `weft.toml` relative to that file."""
 
 
 class AiderSettings(Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     """The table `[models.providers.NAME]`: how to reach a provider, and its rate limits."""
 
     kind: Literal["openai", "anthropic", "google"] | None = None
-    """Protocol; None: that of the provider's name."""
+    """Protocol; None: that of the known provider with this name, `openai` for other names."""
     base_url: str | None = None
     api_key_env: str | None = None
     """Environment variable with the key; the key itself does not belong in a file."""
@@ -108,17 +108,19 @@ class ModelParameters(Struct, frozen=True, kw_only=True):
     """US dollars per million tokens; overrides the price list."""
     output_price: Amount | None = None
     output: Literal["held", "asked", "none"] | None = None
-    """How the model is made to follow a JSON Schema; None: as known for the provider."""
+    """`held`: the provider enforces a JSON Schema; `asked`: it has only a JSON mode; `none`: only the prompt
+    asks for JSON. None: as known for the model."""
     has_tools: bool | None = None
 
 
 class HandlerSettings(Struct, frozen=True, kw_only=True):
-    """The table `[models.handler]`: `HandlerConfig` and `ResourceLimits` of every session."""
+    """The table `[models.handler]`: limits and common system prompt of all model sessions."""
 
     max_turns: Positive = 20
     max_context_window_fraction: Fraction = 0.9
     """Part of the model's context window that the input may fill."""
     warning_threshold: Fraction = 0.8
+    """Part of a limit of the session after which its use is reported."""
     timeout_seconds: Seconds | None = None
     """Time limit for a task with all its turns; None: only the task's own limit."""
     system_prompt: str = ""

@@ -50,7 +50,7 @@ class ProjectSettings(Struct, frozen=True, kw_only=True):
 
 
 def find_project_file(folder: Path) -> Path | None:
-    """Return the `weft.toml` of this folder or of the nearest folder above it."""
+    """Return the `weft.toml` of this folder or of the nearest folder above it; None if no folder has one."""
     for candidate in (folder, *folder.parents):
         if (candidate / PROJECT_FILE).is_file():
             return candidate / PROJECT_FILE
@@ -65,7 +65,7 @@ def read_project(folder: Path) -> ProjectSettings:
     # Imported here: needed only if there is a file.
     from weft.config.toml import read_models
 
-    document = _document(path)
+    document = _read_document(path)
     check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
     return ProjectSettings(
         executors=_executors(tables_of(document, "executors", path), path),
@@ -78,17 +78,17 @@ def read_project(folder: Path) -> ProjectSettings:
 
 
 def project_folder(start: Path) -> Path:
-    """Return the folder of the `weft.toml` that applies; without one, the folder itself."""
+    """Return the folder of the `weft.toml` that applies to `start`; without such a file, `start`."""
     file = find_project_file(start)
     return (start if file is None else file.parent).absolute()
 
 
 def base_folder(project: ProjectSettings) -> Path:
-    """Return the base of relative paths in tools, tasks and answers: the first root of `[tools]`."""
+    """Return the base of relative paths in tools, tasks and memory matches: the first root of `[tools]`."""
     return Path(next(iter(project.tools.roots), ".")).absolute()
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _read_document(path: Path) -> dict[str, Any]:
     # Imported here: most projects have no such file, and the import would slow down every command.
     import tomllib
 
@@ -138,15 +138,15 @@ def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
 
 
 def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
-    """Return the settings with absolute folders; by default the project's own folder."""
+    """Return the settings with an absolute `path`; if it is empty, it becomes the project's folder."""
     for module in settings.modules:
         module_name(module, where="[executors.python] modules")
     folders = settings.path or (".",)
-    return msgspec.structs.replace(settings, path=_absolute(folders, folder))
+    return msgspec.structs.replace(settings, path=_resolve_paths(folders, folder))
 
 
 def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
-    """Return the settings with absolute paths; they are relative to the file, or to the working folder."""
+    """Return the settings with paths resolved against `folder`: that of weft.toml, or the working folder."""
     for module in settings.modules:
         module_name(module, where="[tools] modules")
     if not settings.roots:
@@ -154,8 +154,8 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
             f"{folder / 'weft.toml'}: [tools] roots: name at least one folder, or leave the setting out "
             "to use the folder of weft.toml"
         )
-    (mcp,) = _absolute((settings.mcp,), folder)
-    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, folder), mcp=mcp)
+    (mcp,) = _resolve_paths((settings.mcp,), folder)
+    return msgspec.structs.replace(settings, roots=_resolve_paths(settings.roots, folder), mcp=mcp)
 
 
 def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
@@ -165,11 +165,11 @@ def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
             f"{path}: [memory] embeddings: {settings.embeddings!r} is not an embedded model "
             "such as local:minilm"
         )
-    return msgspec.structs.replace(settings, roots=_absolute(settings.roots, path.parent))
+    return msgspec.structs.replace(settings, roots=_resolve_paths(settings.roots, path.parent))
 
 
 def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
-    """Return messages about missing paths of `[tools]`; the default MCP file may be missing."""
+    """Return messages about missing paths of `[tools]`, except for the default `.mcp.json` in `folder`."""
     missing = [
         f"[tools] roots: there is no folder {root}" for root in settings.roots if not Path(root).is_dir()
     ]
@@ -186,7 +186,7 @@ def _secrets(settings: SecretSettings, path: Path) -> SecretSettings:
     return settings
 
 
-def _absolute(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
+def _resolve_paths(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
     for part in paths:
         if "\0" in part:
             raise InvalidSetting(
@@ -240,14 +240,14 @@ def load_settings(
     if synchronous not in _SYNCHRONOUS:
         raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it must be normal or full")
     project = read_project(folder)
-    model = _given(None, "", "WEFT_MODEL", environment)
+    model = _option_or_variable(None, "", "WEFT_MODEL", environment)
     return Settings(
-        db=_location(_given(db, "--db", "WEFT_DB", environment), folder),
-        user_id=_given(user_id, "--user", "WEFT_USER", environment),
+        db=_store_location(_option_or_variable(db, "--db", "WEFT_DB", environment), folder),
+        user_id=_option_or_variable(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
         away_seconds=project.store.away_seconds,
         is_shared=project.store.shared,
-        lease_seconds=_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
+        lease_seconds=_read_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
         executors=project.executors,
         models=project.models if model is None else structs.replace(project.models, default=model),
         tools=project.tools,
@@ -263,8 +263,10 @@ def working_folder() -> Path:
         raise InvalidSetting("the working folder does not exist any more") from None
 
 
-def _given(value: str | None, option: str, variable: str, environment: Mapping[str, str]) -> str | None:
-    """Return the value of an option or a variable; None if neither is set.
+def _option_or_variable(
+    value: str | None, option: str, variable: str, environment: Mapping[str, str]
+) -> str | None:
+    """Return the value of an option, else of an environment variable; None if neither is set.
 
     An empty value is refused: `--user "$UNSET"` must not turn somebody into the operator.
     """
@@ -275,7 +277,7 @@ def _given(value: str | None, option: str, variable: str, environment: Mapping[s
     return found
 
 
-def _location(given: str | None, folder: Path) -> str:
+def _store_location(given: str | None, folder: Path) -> str:
     if given is None:
         return str(default_store(folder))
     if _URL.match(given) and not is_postgresql(given):
@@ -284,7 +286,7 @@ def _location(given: str | None, folder: Path) -> str:
     return given
 
 
-def _seconds(name: str, environment: Mapping[str, str], *, default: float) -> float:
+def _read_seconds(name: str, environment: Mapping[str, str], *, default: float) -> float:
     text = environment.get(name)
     if not text:
         return default
@@ -324,7 +326,7 @@ def is_memory(db: str) -> bool:
 
 
 def shown_location(db: str) -> str:
-    """Return the location without a password, for messages."""
+    """Return the location of a store without its password, for messages."""
     if not is_postgresql(db):
         return db
     try:

@@ -50,7 +50,7 @@ def check_names(names: Iterable[str], known: Iterable[str], *, where: str, what:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an unknown name, as the end of a message."""
+    """Return the end of a message about an unknown name: a suggestion, or the list of known names."""
     # Imported here: slow to import, and needed only for mistakes.
     from difflib import get_close_matches
 
@@ -66,9 +66,9 @@ def module_name(module: str, *, where: str) -> None:
 
 
 Hint = Callable[[str, list[str]], str]
-"""Returns a suggestion for an unknown word from the known ones."""
+"""Returns the end of a message about an unknown word, given the known words; see `meant`."""
 
-_WORDS: tuple[tuple[type[Any], str], ...] = (
+_TYPE_WORDS: tuple[tuple[type[Any], str], ...] = (
     (inspect.BoolType, "true or false"),
     (inspect.IntType, "a whole number"),
     (inspect.FloatType, "a number"),
@@ -87,20 +87,20 @@ def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | Non
             msgspec.convert(value, field.type)
         except msgspec.ValidationError:
             wanted = inspect.type_info(field.type)
-            return f"{field.name} must be {_wanted(wanted)}{_given(value, wanted, hint)}"
+            return f"{field.name} must be {_describe_type(wanted)}{_describe_value(value, wanted, hint)}"
     return None
 
 
-def _wanted(wanted: inspect.Type) -> str:
+def _describe_type(wanted: inspect.Type) -> str:
     """Describe the type of a setting: "a whole number, at least 1"."""
     match wanted:
         case inspect.UnionType(types=types):
-            return " or ".join(_wanted(one) for one in types if not isinstance(one, inspect.NoneType))
+            return " or ".join(_describe_type(one) for one in types if not isinstance(one, inspect.NoneType))
         case inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
-            return f"a list, each item {_wanted(item)}"
-    words = next((words for known, words in _WORDS if isinstance(wanted, known)), "something else")
+            return f"a list, each item {_describe_type(item)}"
+    words = next((words for known, words in _TYPE_WORDS if isinstance(wanted, known)), "something else")
     return ", ".join([words, *_bounds(wanted)])
 
 
@@ -110,22 +110,22 @@ def _bounds(wanted: inspect.Type) -> list[str]:
     return [f"{words} {bound:g}" for words, bound in found if bound is not None]
 
 
-def _given(value: Any, wanted: inspect.Type, hint: Hint) -> str:
-    """Describe the actual value; texts only where some words are allowed, because others may be secrets."""
+def _describe_value(value: Any, wanted: inspect.Type, hint: Hint) -> str:
+    """Describe the actual value. A text is shown only if the setting has fixed words: it may be a secret."""
     if isinstance(value, bool):
         return f"; this is {str(value).lower()}"
     if isinstance(value, int | float):
         return f"; this is {value}"
-    words = _literals(wanted)
+    words = _allowed_words(wanted)
     if isinstance(value, str) and words:
         suggestion = hint(value, words)
         return f"; this is {value!r}{suggestion if 'did you mean' in suggestion else ''}"
     return ""
 
 
-def _literals(wanted: inspect.Type) -> list[str]:
+def _allowed_words(wanted: inspect.Type) -> list[str]:
     if isinstance(wanted, inspect.UnionType):
-        return [word for one in wanted.types for word in _literals(one)]
+        return [word for one in wanted.types for word in _allowed_words(one)]
     return [str(value) for value in wanted.values] if isinstance(wanted, inspect.LiteralType) else []
 
 
@@ -140,7 +140,7 @@ LOCAL = "local"
 """Provider name of the embedded models."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_SECRETS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "api_token"})
+_KEY_SETTINGS = frozenset({"api_key", "apikey", "key", "token", "secret", "password", "api_token"})
 
 
 def read_models(tables: dict[str, Any], path: Path) -> ModelsSettings:
@@ -148,13 +148,13 @@ def read_models(tables: dict[str, Any], path: Path) -> ModelsSettings:
     where = f"{path}: [models]"
     _refuse_keys(tables, "openai", where)
     check_names(tables, ModelsSettings.__struct_fields__, where=where, what="setting")
-    providers = _many(ProviderSettings, tables, "providers", path)
+    providers = _read_tables(ProviderSettings, tables, "providers", path)
     for name, provider in providers.items():
         _check_provider(name, provider, f"{path}: [models.providers.{name}]")
     settings = ModelsSettings(
-        aliases=_aliases(tables_of(tables, "aliases", path), f"{path}: [models.aliases]"),
+        aliases=_checked_aliases(tables_of(tables, "aliases", path), f"{path}: [models.aliases]"),
         providers=providers,
-        settings=_many(ModelParameters, tables, "settings", path),
+        settings=_read_tables(ModelParameters, tables, "settings", path),
         handler=table(HandlerSettings, tables, "handler", where=f"{path}: [models.handler]"),
     )
     for name in settings.settings:
@@ -173,23 +173,25 @@ def _check_model(name: str, providers: list[str], where: str) -> None:
         raise InvalidSetting(f"{where}: unknown provider '{provider}'{meant(provider, providers)}")
 
 
-def _many(kind: type[Any], tables: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+def _read_tables(kind: type[Any], tables: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     """Return the settings of each table in a table, such as `[models.providers.NAME]`."""
     found = tables_of(tables, name, path)
     for key, values in found.items():
         if isinstance(values, dict):
-            _refuse_keys(values, key, f"{path}: [models.{name}.{_shown(key)}]")
-    return {key: table(kind, found, key, where=f"{path}: [models.{name}.{_shown(key)}]") for key in found}
+            _refuse_keys(values, key, f"{path}: [models.{name}.{_quoted_key(key)}]")
+    return {
+        key: table(kind, found, key, where=f"{path}: [models.{name}.{_quoted_key(key)}]") for key in found
+    }
 
 
-def _shown(key: str) -> str:
+def _quoted_key(key: str) -> str:
     return key if _NAME.fullmatch(key) else f'"{key}"'
 
 
 def _refuse_keys(values: dict[str, Any], provider: str, where: str) -> None:
     """Refuse an API key in the file, without showing it: files are shared, and end up in repositories."""
     for name in values:
-        if name.lower().replace("-", "_") in _SECRETS:
+        if name.lower().replace("-", "_") in _KEY_SETTINGS:
             variable = KEY_VARIABLES.get(provider, (f"{provider.upper().replace('-', '_')}_API_KEY",))[0]
             raise InvalidSetting(
                 f"{where}: a key does not belong in the file: remove '{name}', set the environment variable "
@@ -227,7 +229,7 @@ def check_base_url(url: str, *, where: str) -> None:
         raise InvalidSetting(f"{where} must be an address like http://127.0.0.1:8080/v1")
 
 
-def _aliases(given: dict[str, Any], where: str) -> dict[str, str]:
+def _checked_aliases(given: dict[str, Any], where: str) -> dict[str, str]:
     for name, target in given.items():
         if not isinstance(target, str) or not target.strip():
             raise InvalidSetting(f"{where}: '{name}' must be the name of a model, as text")
