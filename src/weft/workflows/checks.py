@@ -17,10 +17,10 @@ from weft.tasks.record import JsonObject, Status, Task
 from weft.workflows.model import Source, WorkflowStepDefinition
 from weft.workflows.task_interfaces import TaskInterface, TaskInterfaces
 
-_COMBINED = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not"})
-"""Keywords with effects on fields that `properties` alone does not show."""
+_COMBINING_KEYWORDS = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "not"})
+"""Keywords through which a schema may define fields outside of its `properties`."""
 
-_ANYTHING: JsonObject = {}
+_ANY_VALUE: JsonObject = {}
 
 
 class NoSuchField(Exception):
@@ -30,14 +30,14 @@ class NoSuchField(Exception):
 def schema_at(schema: JsonObject, parts: Iterable[str]) -> JsonObject:
     """Return the schema at the end of a path, `{}` if it is unknown; raise NoSuchField."""
     for part in parts:
-        if not _COMBINED.isdisjoint(schema):
-            return _ANYTHING
-        schema = _inside(schema, part)
+        if not _COMBINING_KEYWORDS.isdisjoint(schema):
+            return _ANY_VALUE
+        schema = _field_schema(schema, part)
     return schema
 
 
 def types_of(schema: JsonObject) -> frozenset[str] | None:
-    """Return the JSON types that a schema allows; None if it does not say."""
+    """Return the JSON types that a schema allows; None if it does not restrict them."""
     for keyword in ("anyOf", "oneOf"):
         if keyword in schema and "type" not in schema:
             each = [types_of(_schema(part)) for part in schema[keyword]]
@@ -50,7 +50,7 @@ def types_of(schema: JsonObject) -> frozenset[str] | None:
     return types | {"integer", "number"} if types & {"integer", "number"} else types
 
 
-def _inside(schema: JsonObject, part: str) -> JsonObject:
+def _field_schema(schema: JsonObject, part: str) -> JsonObject:
     types = types_of(schema)
     if types is not None and types.isdisjoint({"object", "array"}):
         raise NoSuchField(f"a value of type {' or '.join(sorted(types))} has no field {part!r}")
@@ -65,11 +65,11 @@ def _inside(schema: JsonObject, part: str) -> JsonObject:
     if types == frozenset({"object"}) and is_closed:
         known = f"; it has {', '.join(fields)}" if fields else "; it has no fields"
         raise NoSuchField(f"there is no field {part!r}{nearest(part, fields) or known}")
-    return _ANYTHING
+    return _ANY_VALUE
 
 
 def _schema(found: Any) -> JsonObject:
-    return found if isinstance(found, dict) else _ANYTHING
+    return found if isinstance(found, dict) else _ANY_VALUE
 
 
 class InvalidWorkflow(SeveralProblems):
@@ -95,10 +95,10 @@ class CheckedWorkflow:
         self._interfaces: dict[str, TaskInterface] = {}
         self._paths: dict[str, str] = {}
         self._suggestions_left = MAX_SUGGESTIONS
-        readable = list(self._readable(steps))
-        for path, step in readable:
+        well_typed = list(self._well_typed(steps))
+        for path, step in well_typed:
             self._register(step, path, tasks)
-        for path, step in readable:
+        for path, step in well_typed:
             self.problems += self._step_problems(step, path)
         self.problems += self._cycle_problems()
 
@@ -110,7 +110,7 @@ class CheckedWorkflow:
         return {**step.params, **self._interfaces[step.task_name].params}
 
     def dependencies_of(self, step: WorkflowStepDefinition) -> list[str]:
-        """Return the output names that a step uses, each once."""
+        """Return the output names of the steps whose results a step uses, each once."""
         return list(dict.fromkeys(source.name for source in step.sources() if source.name in self.steps))
 
     def context_inputs(self, step: WorkflowStepDefinition) -> JsonObject:
@@ -121,7 +121,7 @@ class CheckedWorkflow:
             if source.name in self.context
         }
 
-    def _readable(
+    def _well_typed(
         self, steps: Sequence[WorkflowStepDefinition]
     ) -> Iterator[tuple[str, WorkflowStepDefinition]]:
         for index, step in enumerate(steps):
@@ -263,7 +263,7 @@ def _workflow_problems(
 
 
 def _shape_problem(step: WorkflowStepDefinition, path: str) -> Problem | None:
-    """Return the problem of a step with fields of wrong types, which Python does not check."""
+    """Return the problem of a step with fields of wrong types, which Python does not check; None if valid."""
     try:
         msgspec.convert(msgspec.structs.asdict(step), WorkflowStepDefinition)
     except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:

@@ -17,7 +17,7 @@ class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A step: the task, its inputs, and the name of its result."""
 
     task_name: str
-    """Name of the task in `TaskInterfaces`, such as the id of an executor, or a tool."""
+    """Id of an executor, or name of a template or tool."""
     output_name: str
     """Name of its result for other steps; unique in the workflow."""
     static_inputs: JsonObject = field(default_factory=dict)
@@ -35,7 +35,7 @@ class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Source(Struct, frozen=True):
-    """The source of a mapped input."""
+    """The source of a mapped input: `path` in the result of the step, or in the context value, `name`."""
 
     parameter: str
     text: str
@@ -70,7 +70,7 @@ class WorkflowResult(Struct, frozen=True, kw_only=True):
     errors: dict[str, str]
     """Errors of steps that failed or were cancelled, by output name."""
     waiting: tuple[str, ...]
-    """Output names of steps that have not ended: after a run, those that depend on a failed step."""
+    """Output names of steps that have not ended: after a run, they wait for a person or a failed step."""
 
     @classmethod
     def of(cls, flow: Flow) -> Self:

@@ -105,12 +105,12 @@ class UnknownTool(RequestError):
 
 
 class ToolTasks:
-    """Interfaces of the tools of the project in the working folder, which is read when a step names one."""
+    """Interfaces of the tools of the project in the working folder; settings are read on first use."""
 
     def interface_of(self, name: str) -> TaskInterface:
         """Return the interface of a tool; raise UnknownTool.
 
-        Inputs of tools of MCP servers and Python modules are unknown until they are called.
+        Schemas of tools of MCP servers and Python modules are unknown until the tools are called.
         """
         names = ToolNames(self._project.tools)
         if name not in names:
