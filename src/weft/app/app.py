@@ -198,9 +198,9 @@ class App:
             await part
 
     async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks in this process; after the grace time, unfinished tasks are released.
+        """Stop running tasks in this process; tasks unfinished after the grace time are released.
 
-        The next `run`, `begin` or `serve` starts a new engine after this one has ended.
+        The next `run`, `begin` or `serve` waits until the stopped engine has ended, then starts a new one.
         """
         self._is_stopped = True
         try:
@@ -214,7 +214,10 @@ class App:
             await engine.stop(grace_seconds=grace_seconds)
 
     async def engine(self) -> "Engine":
-        """Return the running engine of this process; start one on first use and after the last one ended."""
+        """Return the engine of this process; start one on first use, or if the last one has ended.
+
+        After `stop`, the stopped engine is returned until the next `run`, `begin` or `serve`.
+        """
         while True:
             async with self._opening_engine:
                 if self._engine is None or not (self._engine.is_running or self._is_stopped):
@@ -264,7 +267,7 @@ class App:
         return await self._operate(RetryTasks(task_id=task_id, now=self.now()))
 
     async def watch(self, root_id: TaskId, *, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the events of a flow as they happen, until the flow ends or is stopped."""
+        """Yield the events of a flow above number `after` as they happen, until it ends or is stopped."""
         is_over, has_news = False, True
         while True:
             is_over = is_over or root_id not in await self.store.running_flows(owner=self.owner)
@@ -283,7 +286,7 @@ class App:
                 await asyncio.sleep(WATCH_SECONDS)
 
     async def workers(self) -> set[str]:
-        """Return the workers of this store, without those known to be dead on this machine."""
+        """Return the workers of this store, except those of this machine whose process has died."""
         from weft.engine.worker import is_dead_here
 
         return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
@@ -322,8 +325,8 @@ class App:
     ) -> Flow:
         """Copy a task and its subtree as a new pending flow; `linked` tasks keep their results.
 
-        Tasks keep the template versions they ran with, unless `newest`. Without `reuse`, models are called
-        again.
+        With `with_dependencies`, dependencies outside of the subtree are copied too. Tasks keep the template
+        versions they ran with, unless `newest`. Without `reuse`, models are called again.
         """
         copy = CopyTasks(
             task_id=task_id,
@@ -339,7 +342,11 @@ class App:
     async def fork(
         self, task_id: TaskId, step: str, inputs: JsonObject | None = None, *, reuse: bool = True
     ) -> Flow:
-        """Create a new run from a step (its id or key) on; unchanged steps before it are linked."""
+        """Create a pending run that performs a step (its id or key) and all later steps again.
+
+        `inputs` replace inputs of the run. Steps before it are linked if their requests are unchanged. With
+        `reuse`, the others may reuse results of other runs.
+        """
         fork = ForkRun(
             task_id=task_id,
             step=step,
@@ -363,7 +370,7 @@ class App:
         return await self._operate(UpdateTask(task_id=task_id, fields=fields, now=self.now()))
 
     async def delete(self, task_ids: Sequence[TaskId], *, with_children: bool = False) -> tuple[TaskId, ...]:
-        """Delete pending tasks that no other task needs; return their ids."""
+        """Delete pending tasks without remaining children, dependents or copies; return their ids."""
         operation = DeleteTasks(task_ids=tuple(task_ids), with_children=with_children, now=self.now())
         return await self._operate(operation)
 
@@ -372,7 +379,10 @@ class App:
         return await self.store.describe()
 
     async def _submit(self, document: Any, *, is_run: bool, folder: str | None = None) -> Flow:
-        """Check and store a document; `folder`, where its programs run, cannot be set by the document."""
+        """Check and store a document; with `is_run`, request that it is run, unless its root has a schedule.
+
+        `folder` is where its programs run; the document itself cannot set it.
+        """
         now = self.now()
         flow = read_flow(document, new_id=self._new_id, now=now, user_id=self.owner.user_id)
         if folder is not None:

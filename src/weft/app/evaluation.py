@@ -101,7 +101,7 @@ async def evaluate_async(
             "give either `effects` or `model` and `tools`: effects have their own models and tools",
         )
     try:
-        evaluator = Evaluator(effects, library=_copy(library), limits=limits)
+        evaluator = Evaluator(effects, library=_copy_library(library), limits=limits)
         forms = read(program)
         require_sound(forms, evaluator, effects, bindings)
         if own is not None and (model is None or isinstance(model, str)):
@@ -124,8 +124,8 @@ def require_sound(
 ) -> None:
     """Raise InvalidProgram with all problems found by the checks, before the first effect.
 
-    `functions` are the functions of loaded libraries. A program without a task, tool call or query is not
-    checked: running it costs nothing, and `try` can catch its errors.
+    `functions` are the functions of loaded libraries. A program that reaches no task, tool call or query is
+    not checked: running it costs nothing, and `try` can catch its errors.
     """
     globals_ = evaluator.global_env
     bound = {name for name in globals_ if name != TASK_LIBRARY and not isinstance(globals_[name], BuiltIn)}
@@ -180,7 +180,7 @@ def _is_loop_running() -> bool:
     return True
 
 
-def _copy(library: TaskLibrary | None) -> TaskLibrary | None:
+def _copy_library(library: TaskLibrary | None) -> TaskLibrary | None:
     """Copy a library, so that templates defined by the program are not added to the caller's."""
     if library is None:
         return None

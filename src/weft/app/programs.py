@@ -55,7 +55,7 @@ class ResumeOptions(Struct, frozen=True, kw_only=True):
     """Settings that may be changed when a run is resumed; they are stored with the run."""
 
     limits: dict[str, float] = {}
-    """Budgets include what the run has already used; a time limit restarts with each evaluation."""
+    """New limits by name. Budgets include earlier usage; a time limit restarts with each evaluation."""
     is_fresh: bool = False
     """Whether results of earlier runs are not reused."""
 
@@ -71,7 +71,7 @@ class ResumeOptions(Struct, frozen=True, kw_only=True):
 
 
 def reject_fixed_options(options: Iterable[str]) -> None:
-    """Raise CannotChange if there is an option: those given cannot be changed on resume."""
+    """Raise CannotChange if any option is given: `options` names those that a resumed run cannot change."""
     names = list(options)
     if names:
         raise CannotChange(
@@ -104,11 +104,11 @@ async def _retry_failed(app: App, root_id: TaskId) -> None:
     except InvalidTransition:
         if (await app.get(root_id)).status is Status.FAILED:
             raise
-        # Another process has just resumed it: both wait for the same run.
+        # Another process has just resumed the run: both processes wait for it.
 
 
 async def _store_changes(app: App, root: Task, changes: ResumeOptions) -> Task:
-    """Store the changes and return the changed run; raise CannotChange."""
+    """Store the changes and return the new root; raise CannotChange unless pending, failed or released."""
     try:
         program = program_of(root)
     except NoProgram:
@@ -204,11 +204,12 @@ async def arun(
     resume: str | None = None,
     **more_inputs: Any,
 ) -> TaskResult:
-    """Run a program durably and return its result; `inputs` and other keywords are names it can use.
+    """Run a program durably and return its result; `inputs` and further keywords bind names in it.
 
-    Every step is stored; `notes.root_id` of the result is the id of the run. With `resume`, the id of a run,
-    that run is resumed and `program` is ignored. Raise InvalidProgram before anything is stored, RunFailed
-    if the run failed, RunWaits if it waits for an answer.
+    Every step is stored; `notes.root_id` of the result is the id of the run. Without `reuse`, results of
+    earlier runs are not reused. With `resume`, the id of a run, that run is resumed and `program` is ignored.
+    Raise InvalidProgram before anything is stored, RunFailed if the run failed, RunWaits if it waits for an
+    answer.
     """
     if app is None:
         async with await App.open(db) as opened:
@@ -282,7 +283,10 @@ def stored_program(
     limits: JsonObject | None = None,
     read_schema: Callable[[str, str], str] | None = None,
 ) -> StoredProgram:
-    """Return a self-contained copy of a program, with libraries and schemas; raise InvalidProgram."""
+    """Return a self-contained copy of a program, with libraries and schemas; raise InvalidProgram.
+
+    `read_schema` returns the text of a schema file, given its path and the file that names it.
+    """
     texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
     if library is not None and len(library):
         texts.append(print_library(library))

@@ -16,7 +16,7 @@ from weft.runs.program import StoredText, print_text
 
 SUFFIX = ".py"
 NAMES = ("program", "main")
-"""Names of the object to run if none is given: the first that the file defines."""
+"""Default names of the object to run: the first name that the file defines counts."""
 
 
 class NoPythonProgram(RequestError):
@@ -33,7 +33,8 @@ def is_python(name: str) -> bool:
 def load_python_program(name: str, inputs: Mapping[str, Any]) -> StoredText:
     """Return the program of a Python file, with the task functions it defines.
 
-    If the program is a task function, it is called with the inputs that are its parameters.
+    If the program is a task function, it is called with the inputs that are its parameters. Raise
+    NoPythonProgram if the file fails, or does not define the program.
     """
     path, _, wanted = name.partition(":")
     defined = _run_file(Path(path))

@@ -77,9 +77,9 @@ async def answer(app: App, task_id: TaskId, text: str) -> Answered:
 
 
 async def resume_suspended(app: App, task_id: TaskId, *, only_overdue: bool = False) -> None:
-    """Resume the tasks of a flow that are suspended for a person, so that they ask again here.
+    """Resume the tasks of a flow that are suspended for a person, so that this process asks again.
 
-    With `only_overdue`, resume only tasks with an expired time limit.
+    With `only_overdue`, resume only tasks with a question whose time limit has expired.
     """
     overdue_at = app.now() if only_overdue else None
     await app.store.operate(ResumeSuspended(task_id, overdue_at), owner=app.owner)

@@ -32,7 +32,7 @@ async def require_arguments(store: TaskStore, flow: Flow) -> None:
 async def task_templates(
     store: TaskStore, owner: Owner, names: Collection[str] | None = None
 ) -> Sequence[RegisteredTemplate]:
-    """Return the templates that tasks of the owner can name: all, or the given names."""
+    """Return the templates that tasks of the owner can name: all, or only those with the given names."""
     return await store.templates(owner=Owner(owner.user_id), names=names)
 
 

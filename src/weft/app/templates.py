@@ -66,20 +66,20 @@ def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
 async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
     """Register templates for the app's owner, all or none; raise InvalidProgram with all problems."""
     registered = await app.store.templates(owner=Owner(app.owner.user_id))
-    problems = [*_bad_names(templates, app.executors), *_problems(templates, registered, app.settings)]
+    problems = [*_bad_names(templates, app.executors), *_find_problems(templates, registered, app.settings)]
     if problems:
         raise InvalidProgram(in_order(problems))
-    new = [_new(template) for template in templates]
+    new = [_new_template(template) for template in templates]
     return await app.store.add_templates(new, user_id=app.owner.user_id, now=app.now())
 
 
 async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
-    """Return the newest version of every template of the owner, or of all owners."""
+    """Return the newest version of every template of the app's owner; for the operator, of all owners."""
     return await app.store.templates(owner=app.owner)
 
 
 async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
-    """Return a template (or NAME@VERSION) of the app's owner, and all its versions."""
+    """Return the template NAME or NAME@VERSION of the app's owner, and all versions of NAME."""
     user_id = app.owner.user_id
     template = await find_template(app.store, name, user_id=user_id)
     return template, await app.store.template_versions(template.name, owner=Owner(user_id))
@@ -88,7 +88,7 @@ async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequen
 async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
     """Remove a template, so that only NAME@VERSION finds its versions.
 
-    Raise UnknownTemplate, or TemplateInUse unless it is forced.
+    Raise UnknownTemplate, or TemplateInUse if other templates use it, unless `is_forced`.
     """
     user_id = app.owner.user_id
     others = await app.store.templates(owner=Owner(user_id))
@@ -116,11 +116,11 @@ def template_facts(template: Template) -> TemplateFacts:
     )
 
 
-def _new(template: Template) -> NewTemplate:
+def _new_template(template: Template) -> NewTemplate:
     return NewTemplate(template.name, print_program(Program((template,))), template_facts(template))
 
 
-def _problems(
+def _find_problems(
     templates: Sequence[Template], registered: Sequence[RegisteredTemplate], settings: Settings
 ) -> list[LanguageProblem]:
     """Check new templates, and registered ones that use them, against all registered templates."""

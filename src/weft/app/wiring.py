@@ -1,4 +1,4 @@
-"""Composition root: open the store of the settings, and create its executors of programs."""
+"""Composition root: open the store that the settings name, and create the executors that run programs."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -57,7 +57,7 @@ def project_effects(program: StoredProgram) -> Effects:
 async def open_store(
     settings: Settings, *, must_exist: bool = False, clock: Clock | None = None
 ) -> TaskStore:
-    """Open the store of the settings; create a missing one, or raise StoreNotFound if it must exist.
+    """Open the store that the settings name; create it if missing, or raise StoreNotFound if `must_exist`.
 
     `clock` replaces the clock of the store (the PostgreSQL server, or this machine with SQLite).
     """
