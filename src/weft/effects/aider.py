@@ -26,10 +26,11 @@ PROMPTS: dict[Mode, str] = {"automatic": "prompt", "interactive": "initial_query
 """Input that holds the prompt, by mode; by default the prompt is the text of the task."""
 
 
-class _Paths(Struct, frozen=True):
+class _AiderFiles(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_matched: bool = False
+    """Whether memory found the files; otherwise the task names them."""
 
 
 class AiderTasks:
@@ -65,29 +66,29 @@ class AiderTasks:
             raise TaskFailed(_failure(error)) from error
         return _task_result(result, found)
 
-    async def _paths(self, step: Step, call: ModelCall) -> _Paths:
+    async def _paths(self, step: Step, call: ModelCall) -> _AiderFiles:
         """Return the files that the task names, or those that memory finds if the task uses memory."""
         files = call.files
         if files is not None and files.source == "command":
             paths, problems = await listed_paths(files.text or "", step, self._run_script)
-            return _Paths(paths, tuple(problems))
+            return _AiderFiles(paths, tuple(problems))
         if files is not None and files.source not in DESCRIBED:
-            return _Paths(files.paths)
+            return _AiderFiles(files.paths)
         named = call.inputs.get(FILE_CONTEXT)
         if files is None and named:
-            return _Paths(_named(named))
+            return _AiderFiles(_named_paths(named))
         if files is None and not call.context.wants_fresh:
-            return _Paths()
+            return _AiderFiles()
         answer = await self._memory.answer(step, query_of(call), None)
         sources = dict.fromkeys(item.source_path for item in answer.matches if item.source_path)
         refusals = {path: self._aider().refusal_of(path) for path in sources}
         allowed = [path for path, refusal in refusals.items() if refusal is None]
         warnings = [f"file skipped: {refusal}" for refusal in refusals.values() if refusal is not None]
         warnings += [answer.error] if answer.error else []
-        return _Paths(tuple(allowed[: self._settings().max_files]), tuple(warnings), is_matched=True)
+        return _AiderFiles(tuple(allowed[: self._settings().max_files]), tuple(warnings), is_matched=True)
 
 
-def _named(value: Any) -> tuple[str, ...]:
+def _named_paths(value: Any) -> tuple[str, ...]:
     paths: Sequence[Any] = [value] if isinstance(value, str) else value
     if not isinstance(paths, list | tuple) or not all(isinstance(path, str) for path in paths):
         message = f"the input '{FILE_CONTEXT}' must be a list of paths"
@@ -106,7 +107,7 @@ def _prompt(call: ModelCall, mode: Mode) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _task_result(result: AiderResult, found: _Paths) -> TaskResult:
+def _task_result(result: AiderResult, found: _AiderFiles) -> TaskResult:
     notes: dict[str, Any] = {
         "model": result.model,
         "usage": _usage(result.model, result.usage),

@@ -107,51 +107,51 @@ class _ModelFinder:
         default = AskedModel()
         self._stack = [(form, default) for form in self._forms if not isinstance(form, Template)]
         while self._stack:
-            node, around = self._stack.pop()
+            node, enclosing = self._stack.pop()
             if isinstance(node, tuple | list):
-                self._stack.extend((one, around) for one in node)
+                self._stack.extend((one, enclosing) for one in node)
             elif isinstance(node, Struct):
-                yield from self._visit(node, around)
+                yield from self._visit(node, enclosing)
 
-    def _visit(self, node: Struct, around: AskedModel) -> Iterator[AskedModel]:
-        inside = around
+    def _visit(self, node: Struct, enclosing: AskedModel) -> Iterator[AskedModel]:
+        inside = enclosing
         if isinstance(node, Reference):
             is_changing = node.model is not None or node.provider is not None
-            self._use(node.ref, around, node if is_changing else None)
+            self._use(node.ref, enclosing, node if is_changing else None)
         elif isinstance(node, TaskNode):
-            inside = around.of(node)
+            inside = enclosing.of(node)
             if isinstance(node, Atomic) and node.subtype not in AIDER_SUBTYPES and inside.is_known:
                 yield inside
         elif isinstance(node, FunctionCall):
-            self._use(node.func_name, around, dict(node.keywords).get("model"))
+            self._use(node.func_name, enclosing, dict(node.keywords).get("model"))
         elif isinstance(node, Variable):
-            self._use(node.name, around)
+            self._use(node.name, enclosing)
         if isinstance(node, TaskCond) or (isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None):
-            self._choose(node.criteria, inside)
+            self._visit_best_evaluator(node.criteria, inside)
         for name in node.__struct_fields__:
             if name != "span":
                 is_tried = isinstance(node, Try) and name == "body"
                 within = structs.replace(inside, is_tried=True) if is_tried else inside
                 self._stack.append((getattr(node, name), within))
 
-    def _choose(self, criteria: str | None, around: AskedModel) -> None:
+    def _visit_best_evaluator(self, criteria: str | None, enclosing: AskedModel) -> None:
         chosen = best_evaluator(self._definitions, criteria or "")
         if chosen is not None:
-            self._use(chosen.name, around)
+            self._use(chosen.name, enclosing)
 
-    def _use(self, name: str, around: AskedModel, choice: Node | None = None) -> None:
+    def _use(self, name: str, enclosing: AskedModel, choice: Node | None = None) -> None:
         """Visit the definition of a name; `choice` is the reference or argument that chooses its model."""
         body = self._templates.get(name, self._functions.get(name))
         if body is None:
             return
         chosen = None if choice is None or not isinstance(body, TaskNode) else _chosen_model(choice, body)
-        if (name, around, chosen) in self._seen:
+        if (name, enclosing, chosen) in self._seen:
             return
-        self._seen.add((name, around, chosen))
+        self._seen.add((name, enclosing, chosen))
         if chosen is not None and isinstance(body, TaskNode):
             body = structs.replace(body, model=chosen.name, provider=chosen.provider)
-            around = structs.replace(around, is_known=chosen.is_known and around.is_known)
-        self._stack.append((body, around))
+            enclosing = structs.replace(enclosing, is_known=chosen.is_known and enclosing.is_known)
+        self._stack.append((body, enclosing))
 
 
 def _chosen_model(choice: Node, body: TaskNode) -> AskedModel:

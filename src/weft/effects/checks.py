@@ -23,7 +23,7 @@ HARMLESS = frozenset({"unused-parameter"})
 
 
 class KnownNames(Struct, frozen=True):
-    """Names that a program may use without defining them; None if they are not known before it runs."""
+    """Names that a program may use without defining them; None: not known before the program runs."""
 
     tools: Collection[str] | None = None
     models: Callable[[str], str | None] | None = None
@@ -32,7 +32,7 @@ class KnownNames(Struct, frozen=True):
 
 
 class NamesTools(Protocol):
-    """Settings with models and tools."""
+    """Settings that say which models and tools programs can name."""
 
     @property
     def models(self) -> ModelsSettings: ...
@@ -68,10 +68,10 @@ def check_project_program(
 
     See `analyze_program` for `schemas` and `mentioned`.
     """
-    return _verdict(program, library, project_names(settings, schemas), mentioned)
+    return _check(program, library, project_names(settings, schemas), mentioned)
 
 
-def _verdict(
+def _check(
     program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str]
 ) -> CheckResult:
     """Check a program. All commands use this function, so that they accept the same programs."""
@@ -100,7 +100,7 @@ def require_valid(
     library = library_of(form for form in definitions if form.name not in reached)
     functions = frozenset(form.name for form in definitions if isinstance(form, Define))
     whole = Program((*reached.values(), *program.forms))
-    verdict = _verdict(whole, library, known, frozenset(given) | functions)
+    verdict = _check(whole, library, known, frozenset(given) | functions)
     missing = [
         LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
         for name, span in verdict.inputs.items()
@@ -112,7 +112,7 @@ def require_valid(
 
 
 def reached_definitions(program: Program, definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """Return the definitions that a program can reach by name, in their order."""
+    """Return the definitions that a program can reach, by name; all if it chooses templates when it runs."""
     named = {form.name: form for form in definitions}
     reached: set[str] = set()
     forms: Sequence[Node] = program.forms

@@ -136,16 +136,18 @@ class LocalEffects:
         """Model of tasks that do not name one."""
         self._on_event = on_event
         self._is_streaming = is_streaming
-        self._ask_here = ask_person
+        self._ask_at_terminal = ask_person
         self._stores_questions = stores_questions
-        self._tool_context = ToolContext(ask_person=None if ask_person is None else _plainly(ask_person))
+        self._tool_context = ToolContext(
+            ask_person=None if ask_person is None else _without_step_key(ask_person)
+        )
         self._clock = clock or SystemClock()
         self.ledger = UsageLedger()
         """Tokens and cost of all model requests."""
 
     def ask_through(self, keep: RecordQuestion) -> None:
         """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
-        here = self._ask_here
+        here = self._ask_at_terminal
         if not self._stores_questions and here is None:
             return
 
@@ -231,9 +233,9 @@ class LocalEffects:
             return outcome
 
     async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
-        """Return what else a result depends on: the folder of a script, the code digest of a pure tool.
+        """Return what a result depends on besides the request; None if it must not be reused.
 
-        None for other tools.
+        For a script that is the working folder of this process, for a pure tool the digest of its code.
         """
         if isinstance(request, ScriptRun):
             return self._folder or str(working_folder())
@@ -253,9 +255,9 @@ class LocalEffects:
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> dict[str, Any]:
         """Query memory; raise TaskFailed if there is no index and it cannot be created."""
-        return await self._answer(step, query, account, None)
+        return await self._query_memory(step, query, account, None)
 
-    async def _answer(
+    async def _query_memory(
         self, step: Step, query: ContextQuery, account: BudgetAccount, model: Model | None
     ) -> dict[str, Any]:
         if self._memory.wants_ranking(query):
@@ -288,12 +290,12 @@ class LocalEffects:
         """Return the context of a step's tools: how they ask a person, and query memory on its budget."""
 
         async def get_context(text: str) -> dict[str, Any]:
-            return await self._answer(step, ContextQuery(query=text), account, model)
+            return await self._query_memory(step, ContextQuery(query=text), account, model)
 
         return msgspec.structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        """Run the body of a composite task inside a span."""
+        """Run the body of a composite task inside a telemetry span."""
         request = step.request
         kind, name = (request.kind, request.name) if isinstance(request, Composite) else ("composite", None)
         with _task_span(step, kind, name):
@@ -342,14 +344,14 @@ class LocalEffects:
 
         def on_event(event: ModelEvent) -> None:
             if isinstance(event, TurnEnded | TurnFailed):
-                self.ledger.add(_entry(event, call))
+                self.ledger.add(_ledger_entry(event, call))
             if redacted is not None:
                 redacted.tell(event)
 
         return on_event
 
 
-def _plainly(here: AskAtTerminal) -> AskPerson:
+def _without_step_key(here: AskAtTerminal) -> AskPerson:
     async def ask(question: str, step_key: str) -> str:
         return await here(question)
 
@@ -363,7 +365,7 @@ def _task_span(step: Step, kind: str, name: str | None) -> Span:
     return span(f"execute_task {name or kind}", "internal", attributes)
 
 
-def _entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
+def _ledger_entry(event: TurnEnded | TurnFailed, call: ModelCall) -> Entry:
     usage = event.usage
     return Entry(
         step_key=event.step_key,

@@ -28,7 +28,7 @@ INDEX_FILE = "index.db"
 
 ASK_WAIT_SECONDS = 0.3
 """How long a query waits for another process that updates the index: long enough for `weft index watch` to
-index a file, not for a first update."""
+index a file, too short for a first update."""
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def find_index(
 ) -> SqliteIndex | None:
     """Open the index of the project; return None, and write nothing, if there is no index.
 
-    An index of another version is created again with `any_version`, otherwise it is an error.
+    Raise IndexOutdated for an index of another version; with `any_version`, replace it by an empty index.
     """
     file = index_file(load_settings(db=db).db)
     try:

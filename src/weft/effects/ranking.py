@@ -97,7 +97,7 @@ async def rerank(
     async for batch in batches([candidate_of(match) for match in shown], count, max_tokens):
         calls += 1
         try:
-            chosen = _ids(await ask(_request(batch, task)), batch)
+            chosen = _chosen_ids(await ask(_request(batch, task)), batch)
         except RankingFailed as error:
             warning = f"the matches of memory were not ranked by the model: {error}"
             return Reranked(matches=tuple(matches), calls=calls, warnings=(warning,))
@@ -122,9 +122,9 @@ async def batches(
     batch: list[Candidate] = []
     used = 0
     for one in _distinct(candidates):
-        is_too_long = max_tokens is not None and await _cost(one, count) > max_tokens
+        is_too_long = max_tokens is not None and await _tokens_of(one, count) > max_tokens
         candidate = Candidate(one.id, "") if is_too_long else one
-        takes = await _cost(candidate, count)
+        takes = await _tokens_of(candidate, count)
         if batch and (len(batch) == MAX_IN_CALL or (max_tokens is not None and used + takes > max_tokens)):
             yield tuple(batch)
             batch, used = [], 0
@@ -134,7 +134,7 @@ async def batches(
         yield tuple(batch)
 
 
-async def _cost(candidate: Candidate, count: CountTokens) -> int:
+async def _tokens_of(candidate: Candidate, count: CountTokens) -> int:
     # The id occurs with the piece, in the schema, and possibly in the response.
     return await count(candidate.text) + 3 * await count(candidate.id) + 24
 
@@ -162,7 +162,7 @@ def _request(batch: tuple[Candidate, ...], task: str) -> RankRequest:
     return RankRequest(prompt=prompt, candidates=batch, schema=schema)
 
 
-def _ids(response: Any, batch: tuple[Candidate, ...]) -> list[str]:
+def _chosen_ids(response: Any, batch: tuple[Candidate, ...]) -> list[str]:
     """Return the ids that the model named, each once; ignore ids that were not shown."""
     named = response.get("relevant") if isinstance(response, dict) else None
     if not isinstance(named, list):
@@ -188,7 +188,7 @@ TEMPLATE = "system:rerank"
 MAX_TASK_CHARACTERS = 2_000
 """How many characters of the query the model is shown."""
 
-_BARE = ContextPayload(ContextManagement("none", False, "notes_only", "disabled"))
+_NO_CONTEXT = ContextPayload(ContextManagement("none", False, "notes_only", "disabled"))
 
 
 class Ranker(Struct, frozen=True, kw_only=True):
@@ -198,6 +198,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
     settings: HandlerSettings
     account: BudgetAccount
     events: Callable[[ModelCall], OnEvent]
+    """Returns the listener for the events of a request."""
     clock: Clock
     timeout_seconds: float | None = None
 
@@ -237,7 +238,7 @@ class Ranker(Struct, frozen=True, kw_only=True):
             template=TEMPLATE,
             output_format=OutputFormat("json"),
             output_schema=schema,
-            context=_BARE,
+            context=_NO_CONTEXT,
             conversation=tuple(Turn(question, answer) for question, answer in EXAMPLES),
             timeout_seconds=self.timeout_seconds,
         )

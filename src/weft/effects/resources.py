@@ -75,7 +75,7 @@ class ProjectResources:
 
         With `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
         """
-        self._is_from_here = resolves_from_cwd
+        self._resolves_from_cwd = resolves_from_cwd
         self._folder = None if folder is None else Path(folder)
         self._given_models, self._given_tools = models, tools
         self._given_memory = self._memory = memory
@@ -83,7 +83,7 @@ class ProjectResources:
         self._memory_roots = memory_roots
         self._memory_db = memory_db
         self._on_indexing = on_indexing
-        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, _Opened] = WeakKeyDictionary()
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopResources] = WeakKeyDictionary()
         """By event loop: connections and locks are bound to the loop they were created in."""
         self._lock = threading.Lock()  # event loops run in threads
         self._files = files
@@ -91,7 +91,7 @@ class ProjectResources:
         self._handler = handler
         self._on_event = on_event
         self._say = say
-        """Reports which model is used when none is configured."""
+        """Reports which model is used if no model is configured, and that aider is being installed."""
         self._fetch = fetch
         """Downloads a missing embedded model; with None, a missing model is an error."""
         self._project: ProjectSettings | None = None
@@ -142,7 +142,7 @@ class ProjectResources:
             # Imported here: needed only by programs that name files.
             from weft.tools.roots import Roots
 
-            here = [Path.cwd()] if self._is_from_here else []
+            here = [Path.cwd()] if self._resolves_from_cwd else []
             folders = (*here, project_folder(self._project_folder()), self.base())
             self._files = RootFiles(Roots(self.project.tools.roots), folders)
         return self._files
@@ -160,7 +160,7 @@ class ProjectResources:
 
     @property
     def memory_settings(self) -> MemorySettings:
-        """Return the limits of the context that memory adds to a task."""
+        """Return the settings of memory: limits of the context for a task, embeddings and ranking."""
         return self._memory_settings if self._memory_settings is not None else self.project.memory
 
     def memory(self) -> "Memory":
@@ -184,12 +184,12 @@ class ProjectResources:
 
         return LocalEmbedder(name, self._fetch)
 
-    def _for_this_loop(self) -> "_Opened":
+    def _for_this_loop(self) -> "_LoopResources":
         loop = asyncio.get_running_loop()
         with self._lock:
-            if loop not in self._opened:
-                self._opened[loop] = _Opened(self._given_models, self._given_tools)
-            return self._opened[loop]
+            if loop not in self._by_loop:
+                self._by_loop[loop] = _LoopResources(self._given_models, self._given_tools)
+            return self._by_loop[loop]
 
     def _configured_models(self) -> Models:
         # Imported here: needed only by programs that use models.
@@ -214,7 +214,7 @@ class ProjectResources:
         return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)
 
     def aider(self) -> "AiderRunner":
-        """Return the runner of aider, with the configured models: a process cannot use passed-in ones."""
+        """Return the runner of aider, with the configured models: its process cannot use passed-in models."""
         # Imported here: few programs have aider tasks.
         from weft.integrations.aider.models import AiderModels
         from weft.integrations.aider.runner import AiderRunner
@@ -234,16 +234,16 @@ class ProjectResources:
     async def close(self) -> None:
         """Close the servers, connections and loaded models of this event loop.
 
-        They are created again on the next use. Resources that were passed in or are shared by all loops, such
-        as the index, are closed with the last loop that uses them.
+        They are created again on the next use. Models and tools that were passed in, and the memory that
+        this object opened, are closed with the last loop. A memory that was passed in is not closed.
         """
         with self._lock:
-            own = self._opened.pop(asyncio.get_running_loop(), None)
-            is_last = not any(not loop.is_closed() for loop in self._opened)
+            own = self._by_loop.pop(asyncio.get_running_loop(), None)
+            is_last = not any(not loop.is_closed() for loop in self._by_loop)
             memory = self._memory if is_last and self._memory is not self._given_memory else None
             if memory is not None:
                 self._memory = None
-        opened = own or _Opened(self._given_models, self._given_tools)
+        opened = own or _LoopResources(self._given_models, self._given_tools)
         try:
             if memory is not None:
                 await run_blocking(memory.close, name="weft-memory")
@@ -254,7 +254,7 @@ class ProjectResources:
                 await opened.models.close()
 
 
-class _Opened:
+class _LoopResources:
     """Models and tools of one event loop."""
 
     def __init__(self, models: Models | None, tools: Tools | None) -> None:
@@ -266,21 +266,21 @@ class RootFiles:
     """Reads files inside roots."""
 
     def __init__(self, roots: "Roots", folders: Sequence[Path] = ()) -> None:
-        """Initialize; relative paths are tried in `folders` in order, by default in the first root."""
+        """Initialize; relative paths are tried in `folders` in order; the last must be the first root."""
         self._roots = roots
         self._folders = tuple(dict.fromkeys(folders))
 
     async def read(self, path: str) -> str:
         """Return the text of a file; a very long file is cut, with a note at the end. Raise ToolFailed."""
         try:
-            found = await run_blocking(lambda: self._first(path), name="weft-read")
+            found = await run_blocking(lambda: self._read_first(path), name="weft-read")
         except RequestError as error:
             raise ToolFailed(error.message) from error
         if found.is_binary:
             raise ToolFailed("it is not a text file")
         return f"{found.text}\n[cut here: {found.size} bytes in all]" if found.is_cut else found.text
 
-    def _first(self, path: str) -> "FileText":
+    def _read_first(self, path: str) -> "FileText":
         """Read the file from the first folder that has it; raise the error of the last attempt."""
         for folder in self._folders[:-1]:
             with suppress(RequestError):

@@ -40,16 +40,16 @@ async def run_program(
 
 
 def step_work(name: str, inputs: JsonObject, record: StepRecord | None = None) -> Work:
-    """Return an attempt at a step of a run, or without a record at a task that is not stored."""
+    """Return an attempt at the step of `record`; without a record, at a task that is not stored."""
     record = record or StepRecord(new_task_id(), 1)
     return Work(
         task=Task(id=record.task_id, name=name, status=Status.IN_PROGRESS, inputs=inputs),
         attempt=record.attempt,
         inputs=inputs,
         dependencies={},
-        report=_unreported,
+        report=_ignore_progress,
     )
 
 
-async def _unreported(fraction: float) -> None:
+async def _ignore_progress(fraction: float) -> None:
     """Ignore the progress."""

@@ -34,7 +34,7 @@ from weft.memory.protocol import Match
 from weft.secrets.truncation import cut
 
 MAX_FILES = 1_000
-"""Most files of one task; a command that lists more is a mistake."""
+"""Most files read from the output of a `file_paths` command; one that lists more is probably wrong."""
 
 RunScript = Callable[[Step, ScriptRun], Awaitable[ScriptOutcome]]
 
@@ -152,7 +152,9 @@ class TaskContext(Struct, frozen=True, kw_only=True):
     data: DataContext
     warnings: tuple[str, ...] = ()
     given: tuple[dict[str, Any], ...] = ()
+    """Ids and paths of the files and matches, without their contents."""
     facts: dict[str, Any] = {}
+    """Further entries of the note `context`: `excluded`, `left_out`, `rerank`."""
 
     def notes(self, call: ModelCall) -> dict[str, Any]:
         """Return the notes `warnings`, `dataUsage` and `context`, those that are not empty."""
@@ -197,7 +199,7 @@ class TaskMemory:
             return AssociativeMatchResult(context_summary="", error=error.message)
         except IndexUnavailable as error:
             raise _failed("context_retrieval_failure", error.message) from error
-        result = await _in_thread(lambda: self._opened().result_of(query, found.matches, base=self._base()))
+        result = await _in_thread(lambda: self._open().result_of(query, found.matches, base=self._base()))
         return structs.replace(result, error="; ".join(warnings) or None)
 
     def wants_ranking(self, query: ContextQuery) -> bool:
@@ -242,12 +244,12 @@ class TaskMemory:
         assembly: ContextAssembly | None = None,
         files: TaskFiles = NOTHING,
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
-        """Return matches besides the named files, facts for the notes, and warnings."""
+        """Return the matches outside of the named files, facts for the notes, and warnings."""
         limit = query.limit or self._settings().max_pieces
         base = self._base()
         paths = [str(base / item.source_path) for item in files.items if item.source_path]
         found = await _in_thread(
-            lambda: self._opened().find(query, limit=limit, assembly=assembly, beside=paths)
+            lambda: self._open().find(query, limit=limit, assembly=assembly, beside=paths)
         )
         facts: dict[str, Any] = {"excluded": found.excluded} if found.excluded else {}
         if ranker is None:
@@ -275,19 +277,19 @@ class TaskMemory:
         chosen = await select_fitting(found.matches, window.count, left)
         if chosen.left_out:
             facts["left_out"] = chosen.left_out
-        return await self._shown(chosen.matches), []
+        return await self._to_items(chosen.matches), []
 
     async def _described_files(
         self, described: Files, found: Found, window: ContextWindow, left: int
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
-        """Return the files that match a description: whole if they fit, otherwise their matching pieces."""
+        """Return files that match a description: whole if they fit into `left` tokens, else in pieces."""
         files = list(by_file(found.matches).values())[: self._settings().max_files]
-        pieces = await self._shown([one for file in files for one in file])
+        pieces = await self._to_items([one for file in files for one in file])
         warnings: list[str] = []
         items: list[MatchItem] = []
         for piece in pieces:
             try:
-                forms = (await self._whole(piece), piece)
+                forms = (await self._whole_file(piece), piece)
             except ToolFailed as error:
                 warnings.append(f"file '{piece.source_path}' skipped: {error}")
                 continue
@@ -302,18 +304,18 @@ class TaskMemory:
             warnings.append(f"no file matches the description of file_paths: {shown}")
         return tuple(items), warnings
 
-    async def _shown(self, matches: Sequence[Match]) -> tuple[MatchItem, ...]:
-        return await _in_thread(lambda: self._opened().items_of(matches, base=self._base()))
+    async def _to_items(self, matches: Sequence[Match]) -> tuple[MatchItem, ...]:
+        return await _in_thread(lambda: self._open().items_of(matches, base=self._base()))
 
-    async def _whole(self, piece: MatchItem) -> MatchItem:
+    async def _whole_file(self, piece: MatchItem) -> MatchItem:
         """Return the whole current file of a piece; raise ToolFailed."""
         path = piece.source_path or piece.id
-        reader = await _in_thread(lambda: self._reader(self._opened()))
+        reader = await _in_thread(lambda: self._reader(self._open()))
         item = file_item(path, await reader.read(str(self._base() / path)))
         metadata = {name: piece.metadata[name] for name in ("root", "why")}
         return structs.replace(item, relevance_score=piece.relevance_score, metadata=metadata)
 
-    def _opened(self) -> Memory:
+    def _open(self) -> Memory:
         try:
             with self._lock:
                 return self._memory()
@@ -369,7 +371,7 @@ async def _first_fitting(forms: Iterable[MatchItem], window: ContextWindow, left
 
 
 async def _fitted(data: DataContext, window: ContextWindow, named: int, facts: dict[str, Any]) -> DataContext:
-    """Drop the last matches of memory until the task fits its context window.
+    """Drop the last matches, but not the first `named` items, until the task fits its context window.
 
     Pieces were counted one by one; together with the text around them they may need slightly more tokens.
     """

@@ -116,7 +116,7 @@ class ExecutorTool:
     """A tool that calls an executor: the arguments are its inputs, its result is the tool's."""
 
     has_effects = True
-    """Unknown, so results are not reused."""
+    """Whether the executor has effects is unknown, so results are not reused."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
