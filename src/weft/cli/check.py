@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from weft.language.reading import Surface
     from weft.runs.files import LoadedFile
 
-_OF_MISSING_FILES = frozenset({"unbound-name", "unknown-task"})
-"""Problems that an unreadable file may cause: not reported while a file cannot be read."""
+_UNREADABLE_FILE_CODES = frozenset({"unbound-name", "unknown-task"})
+"""Codes of problems that an unreadable file may cause; not reported if a file could not be read."""
 
 
 @click.command()
@@ -51,7 +51,7 @@ def check(
 
     loaded, problems = read_programs(paths, surface)
     registered = _registered(db, user) if is_registered else {}
-    checked, inputs = _checked(loaded, problems, registered)
+    checked, inputs = _check_programs(loaded, problems, registered)
     found = in_order([*problems, *checked])
     if is_json:
         print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
@@ -67,7 +67,7 @@ def check(
     return EXIT_INVALID if found else 0
 
 
-def _checked(
+def _check_programs(
     loaded: "list[LoadedFile]",
     problems: "list[LanguageProblem]",
     registered: "dict[str, TaskDefinition]",
@@ -98,7 +98,7 @@ def _checked(
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)
-    return [problem for problem in found if not unread or problem.code not in _OF_MISSING_FILES], inputs
+    return [problem for problem in found if not unread or problem.code not in _UNREADABLE_FILE_CODES], inputs
 
 
 def _registered(db: str | None, user: str | None) -> "dict[str, TaskDefinition]":

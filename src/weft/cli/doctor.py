@@ -160,9 +160,9 @@ def _runtime() -> tuple[bool, str]:
     from weft.cli.models.commands import embedded_availability
 
     found = embedded_availability()
-    here = [one.name for one in found if one.is_usable]
-    if here:
-        return True, f"embedded models: {', '.join(here)}"
+    usable = [one.name for one in found if one.is_usable]
+    if usable:
+        return True, f"embedded models: {', '.join(usable)}"
     return True, "; ".join(f"{one.name}: {one.why}" for one in found) or "no embedded models"
 
 

@@ -124,6 +124,7 @@ class EvaluationOptions(Struct, frozen=True, kw_only=True):
 
     libraries: tuple[str, ...] = ()
     max_steps: int | None = None
+    """Maximum number of operations, not of recorded steps; None: the default limit."""
     timeout_seconds: float | None = None
     model: str | None = None
     budget_tokens: int | None = None

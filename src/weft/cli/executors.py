@@ -34,8 +34,8 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
 
     project = load_settings()
     settings, registry = project.executors, project_registry(project)
-    known = {entry.id: _described(entry, settings) for entry in registry.describe()}
-    known = {**_templates(db, user), "template": _programs(), **known}
+    known = {entry.id: _describe(entry, settings) for entry in registry.describe()}
+    known = {**_describe_templates(db, user), "template": _describe_program_executor(), **known}
     if executor_id is not None:
         if executor_id not in known or "error" in known[executor_id]:
             registry.get(executor_id)  # raises an error that says why it is not available
@@ -48,7 +48,7 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
     print_table(["ID", "TYPE", "SUMMARY"], [_row(entry) for entry in described])
 
 
-def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
+def _describe(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
     # Imported here: keeps --help fast.
     from weft.executors.protocol import output_schema_of
 
@@ -66,7 +66,7 @@ def _described(entry: "Registered", settings: "ExecutorSettings") -> dict[str, A
     return described if in_force is None else {**described, "settings": in_force}
 
 
-def _programs() -> dict[str, Any]:
+def _describe_program_executor() -> dict[str, Any]:
     """Describe the executor of programs, which the registry lacks: it needs an open store."""
     # Imported here: keeps --help fast.
     from weft.executors.registry import BUILT_IN
@@ -75,7 +75,7 @@ def _programs() -> dict[str, Any]:
     return _entry("template", TemplateExecutor.summary, BUILT_IN, {"type": "object"})
 
 
-def _templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
+def _describe_templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
     """Describe the templates of the store, by name; empty if there is no store."""
     # Imported here: keeps --help fast.
     from weft.app.submission import task_templates

@@ -1,4 +1,4 @@
-"""Run a command: turn errors into one line and an exit code, and export spans.
+"""Run a command: turn errors into one line and an exit code, and export telemetry spans.
 
 Status lines go to standard error; a failure to write them never fails the command.
 """
@@ -111,9 +111,9 @@ def open_closed_streams() -> None:
             os.close(found)
             break
     if sys.stdout is None:
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - it is open as long as we are
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process exits
     if sys.stderr is None:
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - it is open as long as we are
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open until the process exits
 
 
 T = TypeVar("T")
@@ -297,7 +297,7 @@ def _report_as_text(code: str, message: str, problems: Sequence[dict[str, Any]])
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Export spans of the block if an `OTEL_*` variable is set."""
+    """Export the telemetry spans of the block if an `OTEL_*` variable is set."""
     if not any(name.startswith("OTEL_") for name in os.environ):
         yield
         return

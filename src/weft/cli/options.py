@@ -42,7 +42,7 @@ def store_options(command: F) -> F:
 
 
 COUNT = click.IntRange(0, 2**31 - 1)
-"""Type of options that take a number of rows."""
+"""Type of options that take a number of rows, or the number of an event."""
 
 
 class TextType(click.ParamType[str]):
@@ -190,20 +190,20 @@ def read_bindings(
     """
     found: dict[str, Any] = {}
     for setting in settings:
-        name, value = _binding(setting, option)
-        _add(found, name, value)
+        name, value = _parse_binding(setting, option)
+        _add_binding(found, name, value)
     for setting in secrets:
-        _add(found, *_secret(setting))
+        _add_binding(found, *_read_secret(setting))
     return found
 
 
-def _add(found: dict[str, Any], name: str, value: Any) -> None:
+def _add_binding(found: dict[str, Any], name: str, value: Any) -> None:
     if name in found:
         raise click.UsageError(f"{name!r} is given twice")
     found[name] = value
 
 
-def _binding(setting: str, option: str | None) -> tuple[str, Any]:
+def _parse_binding(setting: str, option: str | None) -> tuple[str, Any]:
     name, sign, text = setting.partition("=")
     if not name or not sign:
         what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
@@ -211,12 +211,12 @@ def _binding(setting: str, option: str | None) -> tuple[str, Any]:
     if text.startswith("@"):
         return name, read_input(text[1:]).decode("utf-8", "replace")
     try:
-        return name, json.loads(text, parse_constant=_no_constant, parse_float=_finite)
+        return name, json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         return name, text
 
 
-def _secret(setting: str) -> tuple[str, Any]:
+def _read_secret(setting: str) -> tuple[str, Any]:
     """Return a name and the secret bound to it.
 
     The value comes from the environment: other users of the machine can read arguments.
@@ -242,5 +242,5 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _no_constant(word: str) -> Any:
+def _reject_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")

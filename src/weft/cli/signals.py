@@ -18,11 +18,11 @@ STORE_SECONDS = 8.0
 """How long to wait for the store after a signal while no task runs: other processes may lock it."""
 
 LAST_SECONDS = 1.0
-"""How long to wait for the store at least after all tasks have ended, to record their results."""
+"""Minimum time to wait for the store after all tasks have ended, so that their results are recorded."""
 
 
 class ShutdownSignals:
-    """Handles SIGINT and SIGTERM; `signal` is the one received, or None."""
+    """Handles SIGINT and SIGTERM; `signal` is the first signal received, or None."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
         """Initialize; `leave` makes current and later waits for the store fail soon."""
@@ -30,7 +30,7 @@ class ShutdownSignals:
         self._received_at = 0.0
         self._leave = leave
         self._is_storing = False
-        self._asked = asyncio.Event()
+        self._stop_requested = asyncio.Event()
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -54,26 +54,26 @@ class ShutdownSignals:
             self._is_storing = False
 
     async def run_until_stopped(self, work: Coroutine[Any, Any, None], stop: Stop) -> None:
-        """Run `work`; on the first signal, or one received before, call `stop`, which makes `work` end."""
+        """Run `work`; call `stop`, which makes `work` end, on a signal or if one was received before."""
         working = asyncio.create_task(work)
-        asked = asyncio.create_task(self._asked.wait())
+        stop_request = asyncio.create_task(self._stop_requested.wait())
         try:
-            await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working, stop_request}, return_when=asyncio.FIRST_COMPLETED)
             if self.signal is not None:
                 await stop(self.signal)
             await working
         finally:
-            asked.cancel()
+            stop_request.cancel()
             if self.signal is not None:
                 self._leave_soon()
 
     def _receive(self, received: signal.Signals) -> None:
         if self.signal is not None:
-            # Leases expire by themselves, so nothing is lost.
+            # The leases of this worker expire by themselves, and other workers take over its tasks.
             os._exit(EXIT_INTERRUPTED)
         self.signal = received
         self._received_at = asyncio.get_running_loop().time()
-        self._asked.set()
+        self._stop_requested.set()
         if self._is_storing:
             self._leave_soon()
         echo_status("stopping; press Ctrl-C again to exit at once")

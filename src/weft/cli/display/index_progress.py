@@ -19,9 +19,9 @@ _LINE_SECONDS = 2.0
 
 
 class IndexingLine:
-    """Progress of indexing on one line of standard error; silent until a changed file is found.
+    """Progress of indexing on standard error: one updated line on a terminal, a new line every 2 s elsewhere.
 
-    `show` is called in a thread.
+    Silent until a changed file is found. `show` is called in a thread.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class IndexingLine:
 
 
 COMPARED_BYTES = 1_000_000
-"""From this size on, sizes are in MB and the index is compared with the text."""
+"""From this size on, sizes are shown in MB, and the size of the index also as a fraction of the text."""
 
 REASONS = {"binary": "binary", "too_large": "too large", "unreadable": "unreadable"}
 
@@ -75,13 +75,13 @@ def chosen_roots(paths: Sequence[str]) -> list[Path]:
 
     roots = [Path(path) for path in paths] or index_roots()
     for root in roots:
-        why = _why_no_root(root)
+        why = _root_problem(root)
         if why is not None:
             raise RootUnavailable(str(root), why)
     return roots
 
 
-def _why_no_root(root: Path) -> str | None:
+def _root_problem(root: Path) -> str | None:
     try:
         return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, not a folder"
     except (FileNotFoundError, NotADirectoryError):

@@ -43,7 +43,7 @@ async def watching(
 ) -> AsyncIterator[None]:
     """Show the progress of a flow while the block runs, except while a question is on the terminal.
 
-    Lines are printed only for events with a number above `after`.
+    Without a terminal, a line is printed for each notable event with a number above `after`.
     """
     if sys.stderr.isatty():
         view: _LiveView | _LineView = _LiveView(app, root_id, terminal or TerminalLock())

@@ -15,36 +15,36 @@ from weft.llm.events import (
     ToolRefused,
 )
 
-_LINES = re.compile(r"(\n)")
+_LINE_BREAK = re.compile(r"(\n)")
 
 
 class ModelEventPrinter:
-    """Prints text as it arrives, and notable events: refused tool calls, retries, limits close to their end.
+    """Prints text as it arrives, and notable events: refused tool calls, retries, almost exhausted limits.
 
     Secrets have been redacted from the events before (`weft.llm.events`).
     """
 
     def __init__(self) -> None:
         self._step: str | None = None
-        """Key of the step with text on the current, unfinished line."""
+        """Key of the step with text on the current, unfinished line; None: no line is unfinished."""
 
     def print_event(self, event: ModelEvent) -> None:
         """Print an event if it is notable."""
         match event:
             case TextArrived():
-                self._text(event)
+                self._print_text(event)
             case ToolRefused():
-                self._line(f"step {event.step_key}: call of tool '{event.tool}' was refused: {event.reason}")
+                self._print(f"step {event.step_key}: call of tool '{event.tool}' was refused: {event.reason}")
             case SubtaskChanged():
-                self._line(f"subtask {event.subtask_key} '{event.template}': {event.status}")
+                self._print(f"subtask {event.subtask_key} '{event.template}': {event.status}")
             case SubtaskRefused():
-                self._line(f"step {event.step_key}: {event.reason}")
+                self._print(f"step {event.step_key}: {event.reason}")
             case ResponseTruncated():
-                self._line(_truncation_text(event))
+                self._print(_truncation_text(event))
             case ResourceWarned():
-                self._line(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} used")
+                self._print(f"step {event.step_key}: {event.used} of {event.limit} {event.resource} used")
             case RequestRetried():
-                self._line(f"{event.model}: {event.message}; retrying in {event.delay_seconds:.1f} s")
+                self._print(f"{event.model}: {event.message}; retrying in {event.delay_seconds:.1f} s")
             case _:
                 pass
 
@@ -54,13 +54,13 @@ class ModelEventPrinter:
             self._step = None
             echo(err=True)
 
-    def _text(self, event: TextArrived) -> None:
+    def _print_text(self, event: TextArrived) -> None:
         if self._step not in (None, event.step_key):
             self.end()
         self._step = event.step_key
         echo(_shown(event.text), nl=False, err=True)
 
-    def _line(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self.end()
         echo(printable(text), err=True)
 
@@ -72,4 +72,4 @@ def _truncation_text(event: ResponseTruncated) -> str:
 
 
 def _shown(text: str) -> str:
-    return "".join("\n" if part == "\n" else printable(part) for part in _LINES.split(text))
+    return "".join("\n" if part == "\n" else printable(part) for part in _LINE_BREAK.split(text))

@@ -15,7 +15,7 @@ from weft.secrets.registry import has_secrets, redact
 from weft.tasks.flow import Flow
 from weft.tasks.summary import FlowSummary, summarize
 
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, *, width: int | None = None) -> str:
@@ -35,14 +35,14 @@ def printable_lines(text: str, *, indent: int = 2) -> str:
 
 
 def headline(text: str, *, width: int) -> str:
-    """Return the first line of a text; of an error that is the location and the message."""
+    """Return the first line of a text, cut to `width`; in an error, it has the location and the message."""
     return printable(next(iter(text.splitlines()), ""), width=width)
 
 
 def _visible(character: str) -> str:
     if " " <= character <= "~":
         return character
-    if unicodedata.category(character) in _INVISIBLE:
+    if unicodedata.category(character) in _INVISIBLE_CATEGORIES:
         return character.encode("unicode_escape").decode("ascii")
     return character
 
@@ -94,7 +94,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_text(text: bytes) -> None:
-    """Print a JSON document with control characters escaped, also when it is not on a terminal."""
+    """Print a JSON document with control characters escaped, also in a pipe or a file."""
     print_bytes(escape_json(text))
 
 
@@ -117,7 +117,7 @@ def print_bytes(text: bytes) -> None:
 
 
 def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
-    """Print the root id and the task counts of a flow after the words `did`; or its summary as JSON."""
+    """Print `did`, then the root id and task counts of a flow; with `is_json`, only its summary as JSON."""
     summary = summarize(flow)
     if is_json:
         print_json(summary)
@@ -139,7 +139,7 @@ def counts_line(summary: FlowSummary) -> str:
 def print_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
 ) -> None:
-    """Print rows in aligned columns, coloured by status if `status_column` is given."""
+    """Print rows in aligned columns; the cells of `status_column` are coloured by their status."""
     # Imported here: keeps --json and --help fast.
     from rich.cells import cell_len
 

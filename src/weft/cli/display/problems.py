@@ -15,7 +15,7 @@ from weft.language.source import NOWHERE
 from weft.secrets.registry import redact
 
 BEFORE, WIDTH = 60, 100
-"""How many characters of a long source line are shown before the location, and in total."""
+"""How many characters of a long source line are shown before the column of the problem, and in total."""
 
 
 def print_problems(found: Sequence[LanguageProblem], *, to_stderr: bool) -> None:
@@ -27,7 +27,7 @@ def print_problems(found: Sequence[LanguageProblem], *, to_stderr: bool) -> None
 
 
 def print_error(error: AuthorError) -> None:
-    """Print the problems of an invalid program, or the failure of one, to standard error."""
+    """Print the problems of an invalid program, or the failure of a task, to standard error."""
     if isinstance(error, InvalidProgram):
         print_problems(error.found, to_stderr=True)
     elif isinstance(error, TaskFailed) and error.span is not NOWHERE:

@@ -12,7 +12,7 @@ from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Task
 
 MAX_LINE_BYTES = 65536
-"""More than a terminal delivers in one read."""
+"""How many bytes to read at once: more than a terminal delivers in one read."""
 
 
 class TerminalLock:
@@ -20,7 +20,7 @@ class TerminalLock:
 
     def __init__(self) -> None:
         self.is_asking = False
-        self.clear_view: Callable[[], None] = _nothing
+        self.clear_view: Callable[[], None] = _do_nothing
         """Clears the live view."""
 
     def __enter__(self) -> None:
@@ -31,7 +31,7 @@ class TerminalLock:
         self.is_asking = False
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 

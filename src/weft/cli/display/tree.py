@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 MARKS = {"pending": "·", "in_progress": "▶", "completed": "✔", "failed": "✘", "cancelled": "■"}
 
-_MAX_NAMED = 5
-"""Most dependencies that a row names."""
+_MAX_SHOWN_DEPENDENCIES = 5
+"""Maximum number of dependencies that a row names."""
 
 
 class TreeRow(Struct, frozen=True):
@@ -53,11 +53,11 @@ def _unfinished_steps(flow: "Flow") -> set[TaskId]:
 
     return {
         task_id
-        for task_id, maker in find_step_owners(flow).items()
+        for task_id, owner in find_step_owners(flow).items()
         if flow[task_id].status.value == "in_progress"
-        and maker is not None
-        and maker in flow
-        and flow[maker].status.is_terminal
+        and owner is not None
+        and owner in flow
+        and flow[owner].status.is_terminal
     }
 
 
@@ -81,15 +81,15 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_unfinished: bool)
         yield "[blocked]"
     elif task.status.value == "pending" and task.schedule_enabled:
         yield "[waits for its schedule]"
-    waits = [_named(flow, dependency) for dependency in task.dependencies[:_MAX_NAMED]]
+    waits = [_named(flow, dependency) for dependency in task.dependencies[:_MAX_SHOWN_DEPENDENCIES]]
     if waits:
-        yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_NAMED else ''}"
+        yield f"<- {', '.join(waits)}{' ...' if len(task.dependencies) > _MAX_SHOWN_DEPENDENCIES else ''}"
     if task.error:
         yield headline(task.error, width=80)
 
 
 def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
-    """Yield tokens and cost of a step's model calls; nothing for links and other tasks."""
+    """Yield tokens and cost of a step's model calls, `below` being its children; nothing for other tasks."""
     from weft.tasks.steps import usage_of
 
     usage = usage_of(task, below)

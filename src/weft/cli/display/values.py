@@ -80,7 +80,7 @@ def _total_line(total: Total) -> str:
 
 
 def _dollars(cost: float) -> str:
-    """Format dollars with two digits, and up to six below one dollar."""
+    """Format dollars with two decimals; amounts below one dollar with up to six."""
     return f"{cost:.2f}" if cost >= 1 or cost == 0 else f"{cost:.6f}".rstrip("0")
 
 

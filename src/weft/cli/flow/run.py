@@ -33,7 +33,7 @@ MAX_TREE_TASKS = 50
 """Maximum size of a flow that is printed as a tree when it ends; of a larger one, failed tasks are listed."""
 
 MAX_FILES = 65_536
-"""Enough open files for ten thousand processes at the same time."""
+"""Limit of open files to set: enough for ten thousand processes that run at the same time."""
 
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may continue after Ctrl-C: a person waits at the terminal."""
@@ -55,7 +55,7 @@ def parse_limits(
     db: str | None,
     user: str | None,
 ) -> "EngineLimits":
-    """Parse --concurrency and --limit; raise InvalidLimit for an unknown executor."""
+    """Parse --concurrency and --limit; raise InvalidLimit if a limit is malformed or names no executor."""
     from weft.engine.limits import EngineLimits
 
     limits: dict[str, int] = {}
@@ -212,7 +212,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
 
 
 async def _blocking_questions(app: "App", summary: "FlowSummary") -> "Sequence[Task]":
-    """Return the open questions of a flow if only they are in progress; otherwise an empty tuple."""
+    """Return the open questions of a flow if no other task is in progress; otherwise an empty tuple."""
     from weft.store.protocol import TaskFilter
     from weft.tasks.questions import open_questions
     from weft.tasks.record import Status
@@ -251,7 +251,7 @@ async def _exit_code(app: "App", summary: "FlowSummary") -> int:
 
 
 async def _is_unavailable(app: "App", summary: "FlowSummary") -> bool:
-    """Return whether all failed tasks are programs that failed for lack of a model or network."""
+    """Return whether tasks failed only for lack of a model or network, and no task was cancelled."""
     from weft.evaluator.results import is_unavailable
     from weft.runs.outcome import outcome_of
     from weft.runs.template_tasks import is_run

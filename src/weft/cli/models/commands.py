@@ -72,7 +72,7 @@ def list_models(is_json: bool) -> None:
 
 
 def _default(settings: "ModelsSettings") -> tuple[str | None, str | None]:
-    """Return the model of tasks that do not name one, and a problem with it or a note."""
+    """Return the model of tasks that do not name one, and a problem or note about it, or None."""
     from weft.llm.errors import ModelError
     from weft.llm.models import resolved
 

@@ -38,15 +38,15 @@ def fetch_model(entry: "Entry", stop: threading.Event | None = None) -> Path:
         f"fetching {entry.title} ({megabytes(entry.fetch_size)}, {entry.license}) into {file_of(entry)}"
     )
     stop = stop or threading.Event()
-    return _with_bar(entry, stop) if sys.stderr.isatty() else _with_lines(entry, stop)
+    return _pull_with_bar(entry, stop) if sys.stderr.isatty() else _pull_with_lines(entry, stop)
 
 
-def _check(stop: threading.Event) -> None:
+def _raise_if_stopped(stop: threading.Event) -> None:
     if stop.is_set():
         raise Stopped("the download of the model was stopped; the part that was downloaded is kept")
 
 
-def _with_bar(entry: "Entry", stop: threading.Event) -> Path:
+def _pull_with_bar(entry: "Entry", stop: threading.Event) -> Path:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -57,13 +57,13 @@ def _with_bar(entry: "Entry", stop: threading.Event) -> Path:
         task = progress.add_task(entry.name, total=entry.fetch_size)
 
         def report(done: int, doing: str) -> None:
-            _check(stop)
+            _raise_if_stopped(stop)
             progress.update(task, completed=done, description=doing)
 
         return pull(entry, on_progress=report)
 
 
-def _with_lines(entry: "Entry", stop: threading.Event) -> Path:
+def _pull_with_lines(entry: "Entry", stop: threading.Event) -> Path:
     from weft.llm.local.catalogue import megabytes
     from weft.llm.local.download import pull
 
@@ -71,7 +71,7 @@ def _with_lines(entry: "Entry", stop: threading.Event) -> Path:
 
     def report(done: int, doing: str) -> None:
         nonlocal last
-        _check(stop)
+        _raise_if_stopped(stop)
         is_new = doing != last[0] and not doing.startswith("fetching")
         if is_new or time.monotonic() - last[1] >= _LINE_SECONDS:
             last = (doing, time.monotonic())

@@ -47,7 +47,10 @@ _WORD = re.compile(r"""[^\s()'"]*$""")
 
 
 class TerminalInput:
-    """Inputs typed at a terminal; Ctrl-C discards the current one, Ctrl-D ends."""
+    """Inputs typed at a terminal; Ctrl-C discards the current input, Ctrl-D ends the inputs.
+
+    `names` returns the names that Tab can complete.
+    """
 
     def __init__(self, names: Callable[[], Iterable[str]]) -> None:
         self._prompts: PromptSession[str] = PromptSession(

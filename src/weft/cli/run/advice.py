@@ -7,10 +7,10 @@ from weft.runs.outcome import RunOutcome
 from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import Status, Task
 
-_CODE = re.compile(r"[^\n]*?:\d+:\d+: ([a-z-]+): ")
-"""Matches the error code of a run, which follows the location."""
+_ERROR_CODE = re.compile(r"[^\n]*?:\d+:\d+: ([a-z-]+): ")
+"""Matches the error code in the error of a run, which follows the location."""
 
-_OPTIONS = {
+_LIMIT_OPTIONS = {
     "tokens-exhausted": ("tokens", "--budget-tokens N"),
     "cost-exhausted": ("cost", "--budget-cost DOLLARS"),
     "steps-exhausted": ("steps", "--max-steps N"),
@@ -18,8 +18,9 @@ _OPTIONS = {
 }
 """By error code: the limit that a run reached, and the option that changes it."""
 
-_MAY_PASS = frozenset({"task-failed", "execution-timeout", ""})
-"""Failures of steps, which are retried on resume. Other failures repeat: the program itself is wrong."""
+_RETRIED_CODES = frozenset({"task-failed", "execution-timeout", ""})
+"""Error codes of failed steps, which are retried on resume; empty: an error without a code. With other codes
+the program itself is wrong, and a resumed run would fail again."""
 
 
 def next_step_hint(root: Task, outcome: RunOutcome) -> str:
@@ -32,14 +33,14 @@ def next_step_hint(root: Task, outcome: RunOutcome) -> str:
     if outcome.is_step_cancelled:
         return f"failed because a step was cancelled, so it cannot be resumed; {copy}"
     code = _code(root.error)
-    limit, option = _OPTIONS.get(code, ("", ""))
+    limit, option = _LIMIT_OPTIONS.get(code, ("", ""))
     if limit in ((root.params or {}).get(PROGRAM) or {}).get("limits", {}):
         return f"failed at its limit; resume with a larger one: weft run --resume {root.id} {option}"
-    if code in _MAY_PASS:
+    if code in _RETRIED_CODES:
         return f"failed; retry the failed steps with: weft run --resume {root.id}"
     return "failed permanently: fix the program and run it again (finished model calls are reused)"
 
 
 def _code(error: str | None) -> str:
-    found = _CODE.match(error or "")
+    found = _ERROR_CODE.match(error or "")
     return "" if found is None else found[1]

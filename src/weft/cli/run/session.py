@@ -115,7 +115,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
         return [option for option, value in named.items() if value]
 
 
-class _Effects:
+class _EffectsFactory:
     """Creates the effects of a run and shows their progress on standard error."""
 
     def __init__(self, options: RunOptions) -> None:
@@ -152,7 +152,7 @@ def run_program(file: str | None, values: tuple[str, ...], resumed: str | None, 
         reject_fixed_options(options.fixed_options())
     program, inputs = (None, {}) if file is None else _load_program(file, values, options)
     allow_many_files()
-    effects = _Effects(options)
+    effects = _EffectsFactory(options)
 
     async def act(app: App) -> int:
         _allow_secrets(app, options)
@@ -186,7 +186,7 @@ def _load_program(
 
 
 def _resolve_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
-    """Return the inputs, with paths of files below the current folder made relative to the project."""
+    """Return the inputs; paths of files relative to the current folder become relative to the project."""
     names = find_path_names([form for one in program.programs() for form in one.forms])
     folder = project_folder(working_folder())
     return inputs | {name: _resolve_path(inputs[name], folder) for name in names & inputs.keys()}
@@ -204,7 +204,7 @@ def _resolve_path(value: Any, folder: Path) -> Any:
 
 
 def _is_name(file: str, options: RunOptions) -> bool:
-    """Return whether `file` can only name a registered template: no such file exists or could be meant."""
+    """Return whether `file` is the name of a registered template; False if it exists or looks like a file."""
     path = Path(file)
     looks_like_file = file == STDIN or is_python(file) or path.suffix.lower() in SUFFIXES or "/" in file
     return not looks_like_file and options.surface is None and not path.exists()
@@ -283,14 +283,14 @@ async def _run(
     inputs: JsonObject,
     resumed: str | None,
     options: RunOptions,
-    effects: _Effects,
+    effects: _EffectsFactory,
 ) -> int:
     stopping = ShutdownSignals(app.store.leave)
     with stopping.on_signals():
-        shown = 0
+        last_shown = 0
         with stopping.storing():
             if program is None:
-                shown = await last_event(app, TaskId(resumed or ""))
+                last_shown = await last_event(app, TaskId(resumed or ""))
                 root_id = await resume_run(app, TaskId(resumed or ""), options.resume_options())
                 if is_person_here():
                     await resume_suspended(app, root_id)
@@ -298,7 +298,7 @@ async def _run(
                 root_id = await app.begin_program(program, inputs, name=options.name or run_name(program))
         if not options.is_ephemeral:
             echo_status(f"run {root_id}")
-        async with watching(app, root_id, effects.terminal, after=shown):
+        async with watching(app, root_id, effects.terminal, after=last_shown):
             await stopping.run_until_stopped(app.wait(root_id), partial(stop_run, app, root_id))
         outcome = await outcome_of(app.store, await app.get(root_id))
         questions = () if outcome.result is not None else await questions_of(app, root_id)

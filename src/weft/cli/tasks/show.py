@@ -37,7 +37,7 @@ def show(task_id: TaskId, is_all: bool, db: str | None, user: str | None, is_jso
     width = max(map(len, record))
     for field, value in record.items():
         if is_all or not _is_empty(value):
-            shown = _shown(value) if field != "error" else printable_lines(str(value), indent=width + 2)
+            shown = _to_text(value) if field != "error" else printable_lines(str(value), indent=width + 2)
             echo(f"{field:<{width}}  {shown}")
     for line in lines:
         echo(line)
@@ -50,7 +50,7 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == {} or value == []
 
 
-def _shown(value: object) -> str:
+def _to_text(value: object) -> str:
     if isinstance(value, str):
         return printable(value)
     return printable(msgspec.json.encode(value).decode())

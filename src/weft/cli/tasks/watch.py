@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from weft.tasks.summary import FlowSummary
 
 LOOK_SECONDS = 1.0
-"""How often to check for workers of the flow; a worker that has just started is registered by then."""
+"""Seconds between two checks for workers; a worker that has just started is registered by then."""
 
 
 @click.command()
@@ -69,14 +69,14 @@ async def _wait_for_workers(app: "App", root_id: TaskId) -> None:
 
 async def _report_missing_workers(app: "App", root_id: TaskId) -> None:
     """Print a message each time the last worker of the store disappears, until cancelled."""
-    was_run = True
+    had_workers = True
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         with suppress(WeftError):
-            is_run = bool(await app.workers())
-            if was_run and not is_run:
+            has_workers = bool(await app.workers())
+            if had_workers and not has_workers:
                 _echo_no_workers(root_id)
-            was_run = is_run
+            had_workers = has_workers
 
 
 def _echo_no_workers(root_id: TaskId) -> None:
