@@ -1,4 +1,4 @@
-"""Adapts functions and classes to executors; synchronous ones run in threads."""
+"""Adapts functions and classes to executors; synchronous functions run in threads."""
 
 import asyncio
 import inspect
@@ -17,26 +17,26 @@ T = TypeVar("T")
 
 async def run_blocking_work(function: Callable[[Work], T], work: Work, *, name: str) -> T:
     """Run a synchronous function in a thread; it can report progress and poll `work.is_cancelled`."""
-    is_over = threading.Event()
+    has_ended = threading.Event()
     loop = asyncio.get_running_loop()
-    in_thread = msgspec.structs.replace(
-        work, report=_threadsafe(work.report, loop), is_cancelled=is_over.is_set
+    threaded_work = msgspec.structs.replace(
+        work, report=_make_threadsafe(work.report, loop), is_cancelled=has_ended.is_set
     )
     try:
-        return await run_blocking(lambda: function(in_thread), name=name)
+        return await run_blocking(lambda: function(threaded_work), name=name)
     finally:
-        is_over.set()
+        has_ended.set()
 
 
 class _Done:
-    """An awaitable that is already done, and need not be awaited."""
+    """A completed awaitable: an async caller may await it, a synchronous one may ignore it."""
 
     def __await__(self) -> Generator[None, None, None]:
         return
         yield
 
 
-def _threadsafe(report: Report, loop: asyncio.AbstractEventLoop) -> Report:
+def _make_threadsafe(report: Report, loop: asyncio.AbstractEventLoop) -> Report:
     async def report_now(fraction: float) -> None:
         await report(fraction)
 
@@ -76,7 +76,7 @@ class AdaptedExecutor:
         self.input_schema = input_schema
         self.output_schema = output_schema
         self.cancel_grace_seconds = cancel_grace_seconds
-        self._perform = _performer(executor_id, body)
+        self._perform = _make_async(executor_id, body)
 
     async def execute(self, work: Work) -> Any:
         return await self._perform(work)
@@ -89,7 +89,7 @@ class CancellableExecutor(AdaptedExecutor):
         self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **options: Any
     ) -> None:
         super().__init__(executor_id, body, **options)
-        self._cancel = _performer(executor_id, cancel)
+        self._cancel = _make_async(executor_id, cancel)
 
     async def cancel(self, work: Work) -> None:
         await self._cancel(work)
@@ -127,9 +127,9 @@ def adapt(
     return AdaptedExecutor(executor_id, instance.execute, **options)
 
 
-def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
+def _make_async(executor_id: str, body: Callable[..., Any]) -> Perform:
     """Return the body as an async function of the work; a synchronous body runs in a thread."""
-    arguments = _arguments(executor_id, body)
+    arguments = _argument_getter(executor_id, body)
     if inspect.iscoroutinefunction(body):
 
         async def perform(work: Work) -> Any:
@@ -139,7 +139,7 @@ def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
 
         async def perform(work: Work) -> Any:
             value = await run_blocking_work(
-                lambda inside: body(*arguments(inside)), work, name=f"weft-{executor_id}"
+                lambda threaded: body(*arguments(threaded)), work, name=f"weft-{executor_id}"
             )
             # A synchronous function may return an awaitable (a partial, a wrapped coroutine).
             return await value if inspect.isawaitable(value) else value
@@ -147,7 +147,7 @@ def _performer(executor_id: str, body: Callable[..., Any]) -> Perform:
     return perform
 
 
-def _arguments(executor_id: str, body: Callable[..., Any]) -> Callable[[Work], tuple[Any, ...]]:
+def _argument_getter(executor_id: str, body: Callable[..., Any]) -> Callable[[Work], tuple[Any, ...]]:
     """Return a function that gives the arguments of the body: `(inputs)`, `(inputs, work)` or `(work)`."""
     names = [
         parameter.name

@@ -18,7 +18,10 @@ HERE = (".",)
 def built_in_executors(
     settings: ExecutorSettings, registry: ExecutorRegistry, roots: Sequence[str] = HERE
 ) -> tuple[Executor, ...]:
-    """Return the built-in executors for a registry; commands run in folders inside the roots."""
+    """Return the built-in executors.
+
+    `workflow_step` finds other executors in `registry`; `command` accepts only folders inside `roots`.
+    """
     return (
         AggregateResults(),
         Command(settings.command, roots),
@@ -37,7 +40,7 @@ def built_in_registry(
     base: ExecutorRegistry | None = None,
     roots: Sequence[str] = HERE,
 ) -> ExecutorRegistry:
-    """Return a registry of the built-in executors, on top of `base`."""
+    """Return a registry of the built-in executors that also includes the executors of `base`."""
     registry = ExecutorRegistry(base)
     for executor in built_in_executors(settings or ExecutorSettings(), registry, roots):
         registry.register(executor, source=BUILT_IN)
@@ -52,7 +55,7 @@ def default_registry(
 ) -> ExecutorRegistry:
     """Return a registry of the built-in executors, those registered by `@executor`, and the plug-ins.
 
-    `more` are built-in executors that depend on other packages.
+    `more` are built-in executors of packages that this one may not import (aider).
     """
     registry = built_in_registry(settings, base=decorated, roots=roots)
     for executor in more:

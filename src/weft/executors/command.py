@@ -31,24 +31,25 @@ from weft.tasks.record import ExecutorType, JsonObject
 
 SHELL = "/bin/sh"
 
-_PASSED_ON = (
+_INHERITED_VARIABLES = (
     *("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "VIRTUAL_ENV"),
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"),
 )
-"""Variables of weft's environment that are passed on. Others may contain keys and tokens. Git sets its
+"""Variables of weft's environment that a process inherits. Others may contain keys and tokens. Git sets its
 variables for hooks: without them the commands of a hook would use another index than the commit in
 progress."""
 
 _LOADER_PREFIXES = ("LD_", "DYLD_")
+"""Prefixes of variables that make the dynamic loader load other libraries."""
 
 
 def find_executable(name: str, settings: CommandSettings, environment: Mapping[str, str]) -> str:
     """Return the file to execute for `argv[0]`. Raise ExecutionFailed if it is missing or not allowed.
 
     With an allow-list, names are looked up in weft's own PATH, so that a task cannot choose another `git` by
-    setting PATH. Paths are compared without following links: one file with many names (busybox) would
-    otherwise allow them all.
+    setting PATH. Paths are compared without following links: otherwise, allowing one link to busybox would
+    allow all of them.
     """
     if settings.allow is None:
         return _locate(name, environment.get("PATH", os.defpath))
@@ -79,7 +80,10 @@ def find_shell(settings: CommandSettings) -> str:
 
 
 def environment_for(work: Work, added: Mapping[str, str], settings: CommandSettings) -> dict[str, str]:
-    """Return the environment of a process: a few of weft's variables, those of the task, and the attempt."""
+    """Return the environment of a process: inherited variables, `added`, WEFT_TASK_ID and WEFT_ATTEMPT.
+
+    Raise ExecutionFailed if `added` could load other code into an executable of the allow-list.
+    """
     if settings.allow is not None:
         for name in added:
             if name.startswith(_LOADER_PREFIXES):
@@ -88,7 +92,7 @@ def environment_for(work: Work, added: Mapping[str, str], settings: CommandSetti
                     "it can load other code into an allowed executable",
                     is_permanent=True,
                 )
-    allowed = (*_PASSED_ON, *settings.environment)
+    allowed = (*_INHERITED_VARIABLES, *settings.environment)
     names = {name for name in allowed if not name.endswith("*")}
     prefixes = tuple(name[:-1] for name in allowed if name.endswith("*"))
     inherited = {
@@ -110,17 +114,17 @@ def _locate(name: str, path: str) -> str:
 DEFAULT_OUTPUT_BYTES = 10 * 1024 * 1024
 
 UNLEASED_GRACE_SECONDS = 0.5
-"""Grace period of scripts once this worker may have lost its lease: less than a quarter of a lease of three
-seconds, which is the time left then."""
+"""Grace period of scripts once this worker may have lost its lease. A quarter of the lease is left then:
+0.75 s of a lease of three seconds."""
 
 _TRANSIENT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY})
-"""Errors at the start that may not occur in the next attempt."""
+"""Error numbers of a failed start that may succeed in a further attempt."""
 
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-"""No file descriptors are left; running scripts release theirs when they end."""
+"""Error numbers that mean: no file descriptors are left. Running scripts release theirs when they end."""
 
-_START_AGAIN_SECONDS = 0.05
-"""How often a start is retried when no file descriptors are left."""
+_RETRY_START_SECONDS = 0.05
+"""Interval between retries of a start while no file descriptors are left."""
 
 # NUL ends C strings, so it cannot be part of an argument or a variable.
 _Argument = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
@@ -166,7 +170,7 @@ class CommandInputs(Inputs, frozen=True, kw_only=True):
     check: Annotated[bool, Meta(description="Fail the task if the exit code is not 0.")] = True
 
 
-_EITHER: JsonObject = {
+_ARGV_OR_COMMAND: JsonObject = {
     "if": {"required": ["shell"], "properties": {"shell": {"const": True}}},
     "then": {"required": ["command"], "properties": {"argv": False}},
     "else": {"required": ["argv"], "properties": {"command": False}},
@@ -179,7 +183,7 @@ class Command:
     id = "command"
     type = ExecutorType.LOCAL
     summary = "Runs an executable; returns stdout, stderr and the exit code."
-    input_schema = schema_of(CommandInputs, **_EITHER)
+    input_schema = schema_of(CommandInputs, **_ARGV_OR_COMMAND)
     output_schema = result_schema(
         stdout="string",
         stderr="string",
@@ -191,7 +195,7 @@ class Command:
     uses_dependencies = False
 
     def __init__(self, settings: CommandSettings, roots: Sequence[str] | None = None) -> None:
-        """Accept only folders inside `roots` as `cwd`; None accepts any, as the caller chooses it."""
+        """Accept only folders inside `roots` as `cwd`; None accepts any folder, if the caller chose it."""
         self.settings = settings
         self._roots = roots
         self._running = 0
@@ -202,7 +206,7 @@ class Command:
         return self.settings.grace_seconds + KILL_SECONDS + DEFAULT_CANCEL_GRACE_SECONDS
 
     def _grace_seconds(self, work: Work) -> float:
-        """Return the grace period; it is short after a lost lease, as another worker may run it again."""
+        """Return the grace period; short after a lost lease, as another worker may run the script again."""
         seconds = self.settings.grace_seconds
         return seconds if work.has_lease() else min(seconds, UNLEASED_GRACE_SECONDS)
 
@@ -231,7 +235,7 @@ class Command:
         return result
 
     async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
-        """Start the script; if no file descriptor is left, retry while other scripts run here."""
+        """Start the script; if no file descriptor is left, retry while other scripts of this process run."""
         try:
             return self._start(inputs, work)
         except _NoFiles as error:
@@ -246,7 +250,7 @@ class Command:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(inputs.timeout_seconds):
                 while self._running:
-                    await asyncio.sleep(_START_AGAIN_SECONDS)
+                    await asyncio.sleep(_RETRY_START_SECONDS)
                     try:
                         return self._start(inputs, work)
                     except _NoFiles as error:
@@ -254,7 +258,7 @@ class Command:
         raise last
 
     def _folder(self, inputs: CommandInputs) -> str | None:
-        """Return the folder to run in with links resolved. Raise ExecutionFailed if it is not allowed."""
+        """Return the folder to run in, or None for weft's own. Raise ExecutionFailed if it is outside."""
         if inputs.cwd is None or self._roots is None:
             return inputs.cwd
         folder = Path(inputs.cwd).resolve()
@@ -315,8 +319,8 @@ def _result(group: ProcessGroup, exit_code: int | None, started: float) -> JsonO
 
 def _failure(inputs: CommandInputs, exit_code: int, group: ProcessGroup) -> str:
     ended = f"exited with code {exit_code}" if exit_code > 0 else f"was ended by {_signal_name(-exit_code)}"
-    said = group.stderr.last_text
-    return f"{_shown(inputs)} {ended}{': ' + said if said else ''}"
+    stderr = group.stderr.last_text
+    return f"{_shown(inputs)} {ended}{': ' + stderr if stderr else ''}"
 
 
 def _signal_name(number: int) -> str:

@@ -121,9 +121,9 @@ def _content(response: "HttpResponse") -> JsonObject:
 
 
 def _decoder(parameters: str) -> Any:
-    """Return the incremental decoder for the declared charset, or for UTF-8 if it is not accepted.
+    """Return the decoder for the declared charset; for UTF-8 if no charset, or one not accepted, is declared.
 
-    It is incremental, because a truncated body may end inside a character.
+    The decoder is incremental, because a truncated body may end inside a character.
     """
     _, _, name = parameters.partition("charset=")
     try:

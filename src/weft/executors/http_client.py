@@ -71,8 +71,8 @@ _IPV6 = [
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 
-# IPv6 networks with embedded IPv4 addresses, and the position of the 32 bits from the right.
-_EMBEDDING = [
+# IPv6 networks with embedded IPv4 addresses, and the number of bits to the right of the embedded address.
+_EMBEDDED_IPV4 = [
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
@@ -85,7 +85,7 @@ def special_kind(address: Address) -> str | None:
         return next((kind for network, kind in _IPV4 if address in network), None)
     # Without its zone (fe80::1%eth0), which would break the comparison with networks.
     plain = IPv6Address(int(address))
-    for network, shift in _EMBEDDING:
+    for network, shift in _EMBEDDED_IPV4:
         if plain in network:
             return special_kind(IPv4Address(int(plain) >> shift & 0xFFFFFFFF))
     for network, kind in _IPV6:
@@ -95,7 +95,7 @@ def special_kind(address: Address) -> str | None:
 
 
 def is_allowed(address: Address, *, allow_private: bool) -> bool:
-    """Return True if the address is public, or if it is local and local ones are allowed."""
+    """Return True if the address is public, or of a `LOCAL` kind and `allow_private` is True."""
     kind = special_kind(address)
     return kind is None or (allow_private and kind in LOCAL)
 
@@ -105,7 +105,7 @@ def read_address(text: str) -> Address:
 
 
 CONNECT_SECONDS = 10.0
-"""Timeout per address: if the first address of a host does not respond, another one may."""
+"""Time limit of a connection to one address: if an address of a host does not respond, another one may."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a host, best first; raises OSError if there are none."""
@@ -242,14 +242,14 @@ class HttpResponse(Struct, frozen=True, kw_only=True):
 
 
 def default_tls() -> ssl.SSLContext:
-    """Return a TLS context that verifies with the default certificates and ignores the environment."""
+    """Return a TLS context that verifies with the default certificates and ignores environment variables."""
     return httpx2.create_ssl_context(trust_env=False)
 
 
 async def call(
     inputs: HttpInputs, settings: HttpSettings, *, resolve: Resolve, tls: ssl.SSLContext
 ) -> HttpResponse:
-    """Send a request and return the response. Raise ExecutionFailed if the request fails."""
+    """Send a request and return the response, whatever its status. Raise ExecutionFailed if none arrives."""
     request = _request(inputs)
     transport = GuardedTransport(settings, resolve=resolve, tls=tls)
     try:
@@ -298,14 +298,18 @@ def _request(inputs: HttpInputs) -> httpx2.Request:
 
 
 def _redirected(request: httpx2.Request, status: int, location: str) -> httpx2.Request:
-    """Return the request for a redirect: POST becomes GET as in browsers, secrets stay on their origin."""
+    """Return the request for a redirect.
+
+    Methods other than GET and HEAD become GET, except for the status codes 307 and 308. Headers that may
+    contain secrets are not sent to another origin.
+    """
     url = _checked_url(location, base=request.url)
     headers = httpx2.Headers(request.headers.multi_items())
     headers.pop("host", None)
     if not _is_same_origin(url, request.url):
         headers = httpx2.Headers([pair for pair in headers.multi_items() if pair[0].lower() in _HARMLESS])
-    is_kept = status in {307, 308} or request.method in {"GET", "HEAD"}
-    if not is_kept:
+    keeps_method = status in {307, 308} or request.method in {"GET", "HEAD"}
+    if not keeps_method:
         for name in ("content-length", "content-type"):
             headers.pop(name, None)
         return httpx2.Request("GET", url, headers=headers)

@@ -17,10 +17,10 @@ _Status = Annotated[int, Meta(ge=100, le=599)]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
-_OURS = frozenset(
+_SET_BY_WEFT = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers derived from the request; with other values a server could see another request (smuggling)."""
+"""Headers that weft sets; with values of the task a server could see another request (request smuggling)."""
 
 
 class HttpInputs(Inputs, frozen=True, kw_only=True):
@@ -67,6 +67,6 @@ def read_http_inputs(inputs: JsonObject) -> HttpInputs:
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             # A line break would start another header, or another request.
             raise ExecutionFailed(f"header {name!r} has invalid characters", is_permanent=True)
-        if name.lower() in _OURS or name.lower().startswith("proxy-"):
+        if name.lower() in _SET_BY_WEFT or name.lower().startswith("proxy-"):
             raise ExecutionFailed(f"header '{name}' is set by weft itself", is_permanent=True)
     return read

@@ -40,18 +40,18 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
             is_permanent=True,
             details={"problems": [msgspec.to_builtins(problem) for problem in problems]},
         )
-    cancel: Cancel | None = getattr(executor, "cancel", None)  # isinstance(..., Cancellable) takes 8 us
+    cancel: Cancel | None = getattr(executor, "cancel", None)  # None if not Cancellable
     if cancel is not None:
         return as_result(executor, await _execute_cancellably(executor, cancel, work))
     return as_result(executor, await executor.execute(work))
 
 
 def grace_seconds_of(executor: Executor | None) -> float:
-    """Return how long to wait for `perform` after it is cancelled, before the attempt is abandoned."""
+    """Return how long `perform` may take to end after it is cancelled; None means an unknown executor."""
     if executor is None:
         return DEFAULT_CANCEL_GRACE_SECONDS
     own = cancel_grace_seconds(executor)
-    # A little more than `cancel` and `execute` may take together, as `perform` itself abandons `execute`.
+    # More than `cancel` and `execute` may take together, so that `perform` has time to abandon `execute`.
     return (
         own
         if getattr(executor, "cancel", None) is None
@@ -86,7 +86,7 @@ def as_result(executor: Executor, value: Any) -> JsonObject:
 
 
 def _find_non_finite(value: Any) -> float | None:
-    """Return a NaN or an infinity in the value, which would be stored as null, or None."""
+    """Return a NaN or infinity that the value contains and that would be stored as null, or None."""
     level = [value]
     while level:
         for one in level:
@@ -120,7 +120,7 @@ async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -
 
 
 async def _contain(body: Awaitable[Any]) -> Any:
-    """Await the body; convert SystemExit and KeyboardInterrupt, which would end the loop, to a failure."""
+    """Await the body; convert SystemExit and KeyboardInterrupt, which would end the event loop."""
     try:
         return await body
     except (SystemExit, KeyboardInterrupt) as error:
@@ -128,6 +128,7 @@ async def _contain(body: Awaitable[Any]) -> Any:
 
 
 async def _end(running: asyncio.Task[Any], executor: Executor, work: Work) -> None:
+    """Cancel `execute`; abandon it if it has not ended after its grace period."""
     running.cancel()
     try:
         await asyncio.wait([running], timeout=cancel_grace_seconds(executor))

@@ -42,8 +42,8 @@ class Work(Struct, frozen=True, kw_only=True):
     dependency_names: Mapping[TaskId, str] = field(default_factory=dict)
     """Names of the completed dependencies."""
     has_lease: Callable[[], bool] = _always
-    """Returns True while this process certainly holds the attempt; False, for example, after it was paused
-    for longer than its lease. An executor that spends money checks this first."""
+    """Returns True while this worker certainly holds the claim; False, for example, after its process was
+    paused for longer than its lease. An executor that spends money checks this first."""
     is_cancelled: Callable[[], bool] = _never
     """Returns True if the attempt was cancelled. For synchronous functions, which run in a thread that cannot
     be stopped from outside: a long-running one polls this. (An `async` function is cancelled.) In a
@@ -65,7 +65,7 @@ class Executor(Protocol):
 
     @property
     def summary(self) -> str:
-        """Describe the executor in one line."""
+        """Return a description of the executor in one line."""
         ...
 
     @property
@@ -87,7 +87,7 @@ class Executor(Protocol):
 def uses_dependencies(executor: Executor) -> bool:
     """Return True if an executor needs `work.dependencies` even without mapped inputs.
 
-    True unless its attribute `uses_dependencies` is False; then the engine need not read them.
+    True unless its attribute `uses_dependencies` is False; then the engine does not read their results.
     """
     return getattr(executor, "uses_dependencies", True)
 
@@ -107,7 +107,7 @@ def cancel_grace_seconds(executor: Executor) -> float:
 def required_cancel_grace_seconds(executor: Executor) -> float:
     """Return `cancel_grace_seconds` of an executor. Raise TypeError if it is not a number of seconds."""
     seconds = given_cancel_grace_seconds(executor)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # false for NaN
         raise TypeError(
             f"executor '{executor.id}': cancel_grace_seconds must be a number of seconds, not {seconds!r}"
         )
@@ -115,7 +115,7 @@ def required_cancel_grace_seconds(executor: Executor) -> float:
 
 
 def given_cancel_grace_seconds(executor: object) -> Any:
-    """Return the attribute `cancel_grace_seconds`, by its earlier name `let_go_seconds`, or the default."""
+    """Return the attribute `cancel_grace_seconds`, else `let_go_seconds` (the old name), else the default."""
     earlier = getattr(executor, "let_go_seconds", DEFAULT_CANCEL_GRACE_SECONDS)
     return getattr(executor, "cancel_grace_seconds", earlier)
 
@@ -138,7 +138,7 @@ class Suspend(Exception):
     """Raised by an executor to suspend its task.
 
     The attempt has no outcome: the task becomes pending, and is attempted again as soon as one of the tasks
-    in `until`, which belong to the same flow, has ended.
+    in `until`, which belong to the same flow, has ended, or at `wake_at`.
     """
 
     is_suspension = True
@@ -154,9 +154,9 @@ class Suspend(Exception):
         super().__init__(f"waits for {len(until)} tasks")
         self.until = tuple(until)
         self.wake_at = wake_at
-        """When the wait times out; a worker of the store resumes the task then."""
+        """When the wait times out; None: never."""
         self.dependencies = tuple(dependencies)
-        """The other dependencies of the task."""
+        """Dependencies that the task keeps besides `until`."""
 
 
 class ExecutionFailed(WeftError):
@@ -194,7 +194,7 @@ class Inputs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def schema_of(kind: type[Inputs], **more: Any) -> JsonObject:
-    """Return the draft-07 schema of flat inputs, with `more` rules between the fields."""
+    """Return the draft-07 schema of inputs without nested structs; `more` are further schema keywords."""
     (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/definitions/{name}")
     flat = definitions.pop(schema["$ref"].rpartition("/")[2])
     flat.pop("title", None)

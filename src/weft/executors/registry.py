@@ -39,14 +39,14 @@ BUILT_IN_IDS = frozenset(
         "workflow_step",
     }
 )
-"""Ids reserved for built-in executors, of `weft.executors.builtin` and `weft.effects.tools`."""
+"""Ids reserved for built-in executors: of this package, of `weft.integrations` and of `weft.runs`."""
 
 EXECUTOR_ATTRIBUTE = "__weft_executor__"
 """Attribute that holds the executor of a decorated function or class."""
 
 
 FindExecutors = Callable[[Collection[str]], Awaitable[Iterable[Executor]]]
-"""Returns executors for methods that have none yet, for instance names of templates."""
+"""Returns executors for methods without a registered executor, for instance names of templates."""
 
 
 class UnknownExecutor(RequestError):
@@ -81,7 +81,10 @@ class Registered(Struct, frozen=True, kw_only=True):
 
 
 class ExecutorRegistry:
-    """Executors by id. A registry includes the executors of its `base`, also those registered later."""
+    """Executors by id. A registry includes the executors of its `base`, also those registered later.
+
+    Executors with `reserved` ids cannot be registered. `learn` finds further executors with `find_more`.
+    """
 
     def __init__(
         self,
@@ -169,9 +172,10 @@ class ExecutorRegistry:
     ) -> Callable[[T], T]:
         """Register the decorated function or class, and return it unchanged.
 
-        A function takes `(inputs)` or `(inputs, work)`; an `async` one is awaited, a synchronous one runs in
-        a thread. A class has such an `execute`, and may have `cancel(self, work)` (see `Cancellable`); it is
-        instantiated once, without arguments. The summary defaults to the first line of the docstring.
+        A function takes `(inputs)`, `(inputs, work)` or `(work)`; an `async` one is awaited, a synchronous
+        one runs in a thread. A class has such an `execute`, and may have `cancel(self, work)` (see
+        `Cancellable`); it is instantiated once, without arguments. The summary defaults to the first line of
+        the docstring.
         """
 
         def decorate(target: T) -> T:
@@ -240,7 +244,7 @@ def _record_interrupts() -> Iterator[list[int]]:
     recorded: list[int] = []
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield recorded  # SIGINT has no Python handler, or it runs in another thread
+        yield recorded  # no Python handler, or not the main thread, which runs handlers
         return
 
     def record(number: int, frame: FrameType | None) -> None:
@@ -255,13 +259,13 @@ def _record_interrupts() -> Iterator[list[int]]:
 
 
 def _load(point: EntryPoint) -> Executor:
-    executor = _executor(point.name, point.load())
+    executor = _as_executor(point.name, point.load())
     if executor.id != point.name:
         raise ValueError(f"the entry point '{point.name}' must have the id of its executor, '{executor.id}'")
     return executor
 
 
-def _executor(executor_id: str, loaded: Any) -> Executor:
+def _as_executor(executor_id: str, loaded: Any) -> Executor:
     registered: Executor | None = getattr(loaded, EXECUTOR_ATTRIBUTE, None)
     if registered is not None:
         return registered

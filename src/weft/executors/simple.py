@@ -107,7 +107,7 @@ def _memory() -> JsonObject:
 
 
 def _available_memory() -> int | None:
-    """Return the memory that Linux can allocate without swapping, which is more than the free pages."""
+    """Return the bytes that Linux can allocate without swapping (more than is free); None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -166,16 +166,16 @@ class AggregateResults:
 
     async def execute(self, work: Work) -> JsonObject:
         inputs = read_inputs(AggregateInputs, work.inputs)
-        chosen = list(work.dependencies) if inputs.only is None else _chosen(inputs.only, work)
+        chosen = list(work.dependencies) if inputs.only is None else _select(inputs.only, work)
         if inputs.key_by == "id":
             results: JsonObject = {task_id: work.dependencies[task_id] for task_id in chosen}
         else:
-            results = _by_name(chosen, work)
+            results = _results_by_name(chosen, work)
         return {"results": results, "count": len(results)}
 
 
-def _chosen(wanted: list[str], work: Work) -> list[TaskId]:
-    """Return the ids of the wanted dependencies, in this order; a name selects all that have it."""
+def _select(wanted: list[str], work: Work) -> list[TaskId]:
+    """Return the ids of the wanted dependencies, in this order; a name selects all with that name."""
     chosen: dict[TaskId, None] = {}
     for name in wanted:
         found = [
@@ -192,7 +192,7 @@ def _chosen(wanted: list[str], work: Work) -> list[TaskId]:
     return list(chosen)
 
 
-def _by_name(chosen: list[TaskId], work: Work) -> JsonObject:
+def _results_by_name(chosen: list[TaskId], work: Work) -> JsonObject:
     results: JsonObject = {}
     for task_id in chosen:
         name = work.dependency_names.get(task_id, task_id)

@@ -1,7 +1,7 @@
-"""`workflow_step`: a step of a workflow in one record, in the form of the specification.
+"""`workflow_step`: performs a step of a workflow with the executor that its inputs name.
 
-This is for flows written by hand. `weft.Workflow` makes records that name their executors directly, which is
-better for limits, and for workers with different executors.
+This is for flows written by hand. `weft.Workflow` makes records that name their executors directly, so that a
+worker claims only the steps for which it has an executor.
 """
 
 from typing import Annotated, Any
@@ -49,7 +49,7 @@ class WorkflowStep:
 
     @property
     def cancel_grace_seconds(self) -> float:
-        """Return the longest time that any executor of a step may take."""
+        """Return a little more than the longest grace period of the executors that a step can name."""
         others = (executor for executor in self._executors.list() if executor is not self)
         return (
             max((grace_seconds_of(executor) for executor in others), default=0.0)
