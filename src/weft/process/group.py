@@ -24,12 +24,12 @@ DRAIN_SECONDS = 1.0
 """How long the pipes may stay open after the process exited: `cmd > >(tee log)` still writes output."""
 
 POLL_SECONDS = 0.02
-"""Interval between checks of the rest of the group: they are not our children, so there is no event."""
+"""Interval between checks whether the group is empty: the end of a grandchild gives us no event."""
 
 KILL_SECONDS = 2.0
 """How long SIGKILL may take. Only a process stuck in the kernel takes longer."""
 
-_CAN_LOOK = hasattr(os, "waitid")
+_HAS_WAITID = hasattr(os, "waitid")
 """Whether an exited child can be detected before it is reaped; on macOS only from Python 3.13 on. Otherwise
 the watchdog learns a moment too late that a group has ended."""
 
@@ -42,9 +42,9 @@ class ProcessGroup:
     ) -> None:
         self._process = process
         self.pid = process.pid
-        self.stdout = OutputPipe(_there(process.stdout), max_output_bytes)
-        self.stderr = OutputPipe(_there(process.stderr), max_output_bytes)
-        self._stdin = None if stdin is None else InputPipe(_there(process.stdin), stdin)
+        self.stdout = OutputPipe(_require_pipe(process.stdout), max_output_bytes)
+        self.stderr = OutputPipe(_require_pipe(process.stderr), max_output_bytes)
+        self._stdin = None if stdin is None else InputPipe(_require_pipe(process.stdin), stdin)
         self._exited = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._pidfd: int | None = None
@@ -94,16 +94,16 @@ class ProcessGroup:
             if self._is_alive():
                 self._signal(signal.SIGTERM)
                 self._signal(signal.SIGCONT)  # A stopped process handles SIGTERM only after SIGCONT.
-                await self._gone_within(grace_seconds)
+                await self._wait_until_gone(grace_seconds)
             if self._is_alive():
                 self._signal(signal.SIGKILL)
-                await self._gone_within(KILL_SECONDS)
+                await self._wait_until_gone(KILL_SECONDS)
         finally:
             if self._is_alive():
                 self._signal(signal.SIGKILL)
             self._close()
 
-    async def _gone_within(self, seconds: float) -> None:
+    async def _wait_until_gone(self, seconds: float) -> None:
         deadline = self._loop.time() + seconds
         while self._is_alive() and self._loop.time() < deadline:  # noqa: ASYNC110 - nothing sets an event
             await asyncio.sleep(POLL_SECONDS)
@@ -123,7 +123,7 @@ class ProcessGroup:
 
     def _is_reaped(self) -> bool:
         """Return whether the child has exited; reap it, after releasing the group from the watchdog."""
-        if self._process.returncode is None and _CAN_LOOK and _has_exited(self.pid):
+        if self._process.returncode is None and _HAS_WAITID and _has_exited(self.pid):
             watchdog.release(self.pid)
         return self._process.poll() is not None
 
@@ -154,7 +154,7 @@ class ProcessGroup:
             self._loop.add_reader(self._pidfd, self._on_exit)
 
     def _on_exit(self) -> None:
-        self._unwatch()  # Immediately: it stays readable, and the event loop would spin.
+        self._unwatch()  # Immediately: the pidfd stays readable, and the event loop would spin.
         self._exited.set()
 
     def _unwatch(self) -> None:
@@ -164,7 +164,7 @@ class ProcessGroup:
             self._pidfd = None
 
     def _wait_in_thread(self) -> None:
-        if _CAN_LOOK:
+        if _HAS_WAITID:
             _has_exited(self.pid, is_patient=True)
         else:
             self._process.wait()
@@ -172,14 +172,14 @@ class ProcessGroup:
             self._loop.call_soon_threadsafe(self._exited.set)
 
 
-def _there(pipe: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise RuntimeError("the process was started without this pipe")
     return pipe
 
 
 def _has_exited(pid: int, *, is_patient: bool = False) -> bool:
-    """Return whether a child has exited, without reaping it; with `is_patient`, wait for that."""
+    """Return whether a child has exited, without reaping it; with `is_patient`, block until it has."""
     options = os.WEXITED | os.WNOWAIT | (0 if is_patient else os.WNOHANG)
     try:
         return os.waitid(os.P_PID, pid, options) is not None

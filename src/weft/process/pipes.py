@@ -9,13 +9,13 @@ from typing import IO
 from weft.secrets.registry import redact
 
 READ_BYTES = 64 * 1024
-"""Default capacity of a pipe on Linux."""
+"""Maximum size of one read or write: the default capacity of a pipe on Linux."""
 
 MOST_READS_AT_CLOSE = 16
 """Enough for the maximum capacity of a pipe, 1 MiB for users other than root."""
 
 TAIL_BYTES = 2000
-"""Bytes kept from the end of an output besides its beginning: that is where errors usually are."""
+"""Bytes kept from the end of an output besides its beginning: error messages are usually at the end."""
 
 
 _ESCAPED = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
@@ -23,7 +23,7 @@ _ESCAPED = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 
 
 def stored_size(data: bytes | memoryview) -> int:
-    """Return the size of an output in a store, where it is JSON."""
+    """Return about the size of an output in a store, where it is JSON and control characters are escaped."""
     return len(data) + 5 * (len(data) - len(bytes(data).translate(None, _ESCAPED)))
 
 

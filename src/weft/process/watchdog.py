@@ -1,8 +1,8 @@
 """Kills child processes if weft itself is killed: `kill -9` gives it no time to do so.
 
-A small shell, one per process and started with the first command, reads a pipe that nobody else can write to.
-It receives every process group that starts and ends. When the weft process ends for any reason, the pipe is
-closed; the shell then kills the remaining groups and exits. A command costs two short writes.
+A small shell, one per weft process and started with its first command, reads a pipe that nobody else can
+write to. It receives every process group that starts and ends. When the weft process ends for any reason, the
+pipe is closed; the shell then kills the remaining groups and exits. A command costs two short writes.
 
 PR_SET_PDEATHSIG is not used: it is tied to the thread that started the child, and spares its descendants.
 """
@@ -89,7 +89,7 @@ class Watchdog:
         try:
             theirs, ours = os.pipe()
             known = "".join(f"+ {group}\n" for group in self._groups).encode()
-            # Before it starts: a kill between its start and a later write would leave the groups alive.
+            # Written before the shell starts: if weft died before a later write, the groups would stay alive.
             early = known[: select.PIPE_BUF]  # fits into every pipe
             os.write(ours, early)
             shell = subprocess.Popen(
@@ -102,7 +102,7 @@ class Watchdog:
                 start_new_session=True,  # ignores Ctrl-C and hang-up of the terminal
             )
         except OSError as error:
-            # Commands also run without it; the next one tries again.
+            # Commands also run without a watchdog; the next command tries to start one again.
             log.warning("no watchdog: %s", error, extra={"action": "watchdog_failed"})
             if ours != -1:
                 os.close(ours)
