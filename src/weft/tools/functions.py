@@ -37,19 +37,19 @@ def _parts_of(function: Any) -> Iterator[object]:
     # Includes the function that a decorator has wrapped.
     yield function.__defaults__
     yield function.__kwdefaults__
-    yield from _parts(function.__code__)
+    yield from _code_parts(function.__code__)
     wrapped = getattr(function, "__wrapped__", None)
     if isfunction(wrapped):
         yield from _parts_of(wrapped)
 
 
-def _parts(code: CodeType) -> Iterator[object]:
+def _code_parts(code: CodeType) -> Iterator[object]:
     yield code.co_code
     yield code.co_names
     yield code.co_varnames
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            yield from _parts(value)
+            yield from _code_parts(value)
         elif isinstance(value, frozenset):  # its order differs between processes
             yield sorted(map(repr, value))
         else:
@@ -72,10 +72,10 @@ class FunctionTool:
         self.has_effects = has_effects
         self.source = f"{function.__module__}.{function.__qualname__}"
         self._parameters, self._context_names = _parameters(function, name)
-        self._kind = _struct(self._parameters, name)
+        self._kind = _make_struct(self._parameters, name)
         schema = _with_defaults(schema_of(self._kind), self._parameters)
         self.definition = ToolDefinition(name=name, description=description, input_schema=schema)
-        is_pure = not has_effects and not self._context_names  # a context gives access to people and memory
+        is_pure = not has_effects and not self._context_names  # the context gives access to people and memory
         self.code_digest = code_digest(function) if is_pure else None
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
@@ -158,7 +158,7 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[dict[str, insp
     return found, filled_in
 
 
-def _struct(parameters: dict[str, inspect.Parameter], name: str) -> type[Any]:
+def _make_struct(parameters: dict[str, inspect.Parameter], name: str) -> type[Any]:
     """Return a struct with the parameters as fields; those with a default in the function may be unset."""
     fields: list[Any] = [
         (parameter.name, parameter.annotation)

@@ -9,7 +9,7 @@ from weft.errors import RequestError
 from weft.evaluator.tools import Tool
 
 RESERVED = ("system:", "mcp:", "executor:")
-"""Prefixes of tool names that only weft uses."""
+"""Prefixes that names of users' tools may not have."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_./-]*)+")
 
@@ -25,7 +25,7 @@ class DuplicateTool(RequestError):
 
 
 class Registered(Struct, frozen=True):
-    """A tool and its source."""
+    """A tool and its source: a module and function, or a text such as `built in`."""
 
     tool: Tool
     source: str

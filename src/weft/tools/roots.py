@@ -38,8 +38,8 @@ READ_ONLY_FILES = frozenset({"weft.toml", ".mcp.json"})
 
 _MODULE_SUFFIXES = tuple(all_suffixes())
 
-_SQLITE = b"SQLite format 3\0"
-_BESIDE_DATABASES = ("-wal", "-shm", "-journal")
+_SQLITE_HEADER = b"SQLite format 3\0"
+_DATABASE_SUFFIXES = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps next to a database; overwriting them damages it."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -56,7 +56,7 @@ class FileText(Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     """True if the text is truncated."""
     is_binary: bool = False
-    """True if the file has NUL bytes at its start."""
+    """True if the start of the file has NUL bytes and no byte order mark."""
 
 
 class FolderEntry(Struct, frozen=True, kw_only=True):
@@ -217,7 +217,7 @@ class Roots:
         # Python may load a compiled module without comparing its code with the source.
         return (
             "__pycache__" in folders
-            or any(file.is_relative_to(folder) for folder in _run_by_python())
+            or any(file.is_relative_to(folder) for folder in _startup_folders())
             or _is_imported(file)
         )
 
@@ -236,9 +236,9 @@ class Roots:
 
 
 def _is_imported(path: Path) -> bool:
-    """Return True if a module of this process was imported from the file, or would be from a new file here.
+    """Return True if this process imported a module from the file, or if a new file here could replace one.
 
-    A package takes precedence over a module with the same name.
+    A new package replaces a module with the same name, as packages take precedence.
     """
     known = None
     with suppress(OSError):
@@ -271,7 +271,7 @@ def _module_at(file: Path) -> Path:
     return file.parent if stem == "__init__" else file.parent / stem
 
 
-def _run_by_python() -> list[Path]:
+def _startup_folders() -> list[Path]:
     """Return the folders of files that Python may run at startup: virtual environment and site-packages."""
     folders = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
     if sys.prefix != sys.base_prefix:
@@ -281,7 +281,7 @@ def _run_by_python() -> list[Path]:
 
 def _refuse_databases(folder: int, name: str, path: str) -> None:
     """Raise PathRefused for a SQLite database and its log files: it may be a store or an index."""
-    for suffix in ("", *_BESIDE_DATABASES):
+    for suffix in ("", *_DATABASE_SUFFIXES):
         database = name[: len(name) - len(suffix)]
         if name.casefold().endswith(suffix) and database and _is_database(folder, database):
             raise PathRefused(path, "it belongs to a SQLite database, so tools may not write it")
@@ -295,7 +295,10 @@ def _is_database(folder: int, name: str) -> bool:
     except OSError:
         return False
     try:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and os.read(descriptor, len(_SQLITE)) == _SQLITE
+        return (
+            stat.S_ISREG(os.fstat(descriptor).st_mode)
+            and os.read(descriptor, len(_SQLITE_HEADER)) == _SQLITE_HEADER
+        )
     finally:
         os.close(descriptor)
 
@@ -306,8 +309,8 @@ def _is_closed(name: str) -> bool:
 
 def _folded(name: str) -> str:
     """Return a name as read by a file system that ignores case or invisible characters."""
-    seen = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", seen).casefold()
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", visible).casefold()
 
 
 def _without_detours(path: str, parts: Iterable[str]) -> list[str]:
@@ -371,7 +374,7 @@ def _replace(folder: int, name: str, content: bytes, path: str) -> None:
 
 
 def _mode_of(folder: int, name: str, path: str) -> int | None:
-    """Return the permissions of the file to be replaced, or None if it does not exist."""
+    """Return the permissions of the file to replace; None if it is new. Raise if it cannot be replaced."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

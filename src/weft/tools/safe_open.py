@@ -23,7 +23,7 @@ from weft.config.paths import find_open_databases, identity
 from weft.errors import RequestError
 from weft.tasks.parsing.problems import shown
 
-_KINDS = frozenset(
+_KERNEL_FILE_SYSTEMS = frozenset(
     {
         "bpf", "binfmt_misc", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
         "mqueue", "nsfs", "proc", "pstore", "securityfs", "selinuxfs", "sysfs", "tracefs",
@@ -47,7 +47,7 @@ def _kernel_devices() -> frozenset[int]:
     for line in lines:
         # id parent major:minor root mountpoint options... - type source options
         before, _, after = line.partition(" - ")
-        if after.partition(" ")[0] in _KINDS:
+        if after.partition(" ")[0] in _KERNEL_FILE_SYSTEMS:
             major, _, minor = before.split(" ")[2].partition(":")
             found.add(makedev(int(major), int(minor)))
     return frozenset(found)
@@ -116,6 +116,7 @@ class Walk:
         self._roots = roots
         """Resolved roots, by each path that they are known by."""
         self._is_closed = is_closed
+        """Returns True for the name of a file or folder that tools may not access."""
         self._open: list[int] = []
         self._links = 0
         self.root = Path()
@@ -131,6 +132,7 @@ class Walk:
 
     @property
     def folder(self) -> int:
+        """Return the file descriptor of the current folder."""
         return self._open[-1]
 
     def enter_root(self, root: Path) -> None:
@@ -209,7 +211,7 @@ class Walk:
             raise FileUnavailable(self._path, _describe(error)) from None
 
     def _link_target(self, name: str, error: OSError) -> str | None:
-        """Return the target of a link, or None if the name is not a link."""
+        """Return the target of a link, or None for other names; `error` is that of opening it as a folder."""
         if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
             return None
         try:
@@ -218,7 +220,7 @@ class Walk:
             return None
 
     def _follow(self, target: str) -> list[str]:
-        """Return the parts of a link's target; an absolute one restarts the walk at its root."""
+        """Return the parts of a link's target; an absolute target restarts the walk at its root."""
         self._links += 1
         if self._links > MAX_LINKS:
             raise PathRefused(self._path, f"it has more than {MAX_LINKS} links")

@@ -36,7 +36,7 @@ class ToolModules:
         self._folder = str(folder)
         self._failures: dict[str, str] = {}
         self._is_loaded = not names
-        self._lock = threading.Lock()  # `names` runs in the event loop, `find` imports in a thread
+        self._lock = threading.Lock()  # Toolbox.names imports in the event loop, Toolbox.find in a thread
 
     @property
     def is_loaded(self) -> bool:
@@ -77,6 +77,7 @@ class ListedTool(Struct, frozen=True, kw_only=True):
     source: str
     description: str = ""
     has_effects: bool | None = None
+    """None if the row is a source of tools, which are unknown."""
     error: str | None = None
     """Why the tool cannot be used; None if it can."""
 
@@ -105,7 +106,10 @@ class Toolbox:
         return self._given.names() | registered.names() | self._servers.names()
 
     def known(self, name: str) -> Tool | None:
-        """Return the tool with exactly this name, without connecting to servers or importing modules."""
+        """Return the tool with exactly this name, or None if it is unusable or not loaded yet.
+
+        No server is connected and no module is imported.
+        """
         found = self._given.find(name) or registered.find(name)
         return found if found is not None and _error_of(found) is None else None
 
@@ -182,7 +186,7 @@ def _listed(tool: Tool, source: str) -> ListedTool:
 
 
 def _error_of(tool: Tool) -> str | None:
-    # Only tools that were passed in may have this attribute.
+    # A tool that was passed in may have this attribute: why it cannot be used.
     error: str | None = getattr(tool, "error", None)
     return error
 
@@ -200,9 +204,10 @@ def open_toolbox(
 ) -> Toolbox:
     """Return the tools of a project; modules are imported and servers connected on first use.
 
-    Relative roots and modules are below `folder`. `extra` are further tools, each with its source. `guard`
-    ends the processes of MCP servers when this process is killed. `functions` are the Python functions that
-    tasks may call; tools may not write their modules.
+    Relative roots and modules are below `folder`. Without `run_script` the tool `system:run_script` fails.
+    `extra` are further tools, each with its source. `guard` ends the processes of MCP servers when this
+    process is killed. `functions` are the Python functions that tasks may call; tools may not write their
+    modules.
     """
     roots = _tool_roots(settings, folder, functions or PythonSettings())
     own: list[Tool] = [

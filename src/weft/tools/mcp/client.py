@@ -60,10 +60,10 @@ MAX_TOOLS = 1000
 """Maximum number of tools of a server; a paginated list might never end."""
 
 LIST_SECONDS = 60.0
-"""How long a list of tools is cached; newer servers do not announce changes."""
+"""How long a list of tools is cached: a server need not announce that it has changed."""
 
 FAILURE_SECONDS = 3.0
-"""How long a failed connection is not retried, because many tasks may ask for it in a row."""
+"""How long calls fail at once after a failed connection: many tasks may call the same server in a row."""
 
 
 class McpTool:

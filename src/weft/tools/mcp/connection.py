@@ -66,6 +66,7 @@ class Connection:
         self._odd_line: str | None = None
         """The fault to report if the handshake fails: the server wrote a line that is not an MCP message."""
         self._over = asyncio.Event()
+        """Set to end the connection, and when it has ended."""
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.has_new_tools = True
@@ -142,7 +143,7 @@ class Connection:
         await self._end(is_patient=True)
 
     def _failure(self, otherwise: str) -> str:
-        """Return the reason why the connection ended, with the last line on standard error."""
+        """Return why the connection ended (`otherwise` if unknown), with the last line on standard error."""
         # A line that is not a message explains a failed handshake, but not a later end.
         fault = self._fault if self._ready.is_set() else self._odd_line or self._fault
         stderr = (
@@ -214,7 +215,7 @@ class Connection:
             self.has_new_tools = True
 
     async def _end(self, *, is_patient: bool) -> None:
-        """End the task by cancelling it; if `is_patient`, first give it time to end by itself."""
+        """Cancel the task; if `is_patient`, only if it has not ended by itself after `end_seconds`."""
         self._over.set()
         task = self._task
         if task is None or task.done():

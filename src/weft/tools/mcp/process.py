@@ -29,7 +29,7 @@ KILL_SECONDS = 2.0
 POLL_SECONDS = 0.01
 
 LAST_WORDS_SECONDS = 0.5
-"""How long to read standard error after standard output has ended, as it often has the reason."""
+"""How long to read standard error after standard output has ended: it often says why the server ended."""
 
 PIECE_BYTES = 65536
 
@@ -72,8 +72,8 @@ class ServerProcess:
         """Last line on standard error."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._errors: asyncio.StreamReader | None = None
-        self._is_silent = asyncio.Event()
+        self._stderr: asyncio.StreamReader | None = None
+        self._stderr_ended = asyncio.Event()
         self._transports: list[asyncio.BaseTransport] = []
 
     @classmethod
@@ -94,7 +94,7 @@ class ServerProcess:
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         self._reader = await self._open_reader(loop, self._process.stdout)
-        self._errors = await self._open_reader(loop, self._process.stderr)
+        self._stderr = await self._open_reader(loop, self._process.stderr)
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.streams.FlowControlMixin(loop=loop), self._process.stdin
         )
@@ -120,23 +120,23 @@ class ServerProcess:
     async def log_errors(self) -> None:
         """Log the lines of standard error until it ends."""
         remaining = b""
-        while self._errors is not None and (piece := await self._errors.read(PIECE_BYTES)):
+        while self._stderr is not None and (piece := await self._stderr.read(PIECE_BYTES)):
             *lines, remaining = (remaining + piece).split(b"\n")
             for line in lines:
-                self._note(line)
+                self._log_line(line)
             if len(remaining) > PIECE_BYTES:
-                self._note(remaining)
+                self._log_line(remaining)
                 remaining = b""
-        self._note(remaining)
-        self._is_silent.set()
+        self._log_line(remaining)
+        self._stderr_ended.set()
 
     async def wait_for_stderr(self) -> None:
         """Wait for the end of standard error, but not for long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_SECONDS):
-                await self._is_silent.wait()
+                await self._stderr_ended.wait()
 
-    def _note(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()
         if text:
             self.last_words = cut(text, MAX_WORDS_CHARACTERS)
@@ -195,7 +195,7 @@ class ServerProcess:
         for transport in self._transports:
             transport.close()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            # If `open` succeeded, the transports close the pipes.
+            # Once `open` has made transports, these close the pipes.
             if pipe is not None and not self._transports:
                 pipe.close()
         if self._process.poll() is None:

@@ -37,7 +37,7 @@ HTTP_SECONDS = 30.0
 log = logging.getLogger(__name__)
 
 OnFault = Callable[[str], None]
-"""Called with the reason why a connection ended."""
+"""Called with a fault for messages: why a connection ended, or which line is not a message."""
 
 
 @asynccontextmanager
@@ -88,9 +88,9 @@ class _Lines:
         self._process = process
         self._on_fault = on_fault
         self._on_odd_line = on_odd_line
-        self._good = 0
-        self._bad = 0
-        self._odd = ""
+        self._valid_lines = 0
+        self._invalid_lines = 0
+        self._odd_line = ""
 
     async def __aiter__(self) -> AsyncIterator[SessionMessage]:
         remaining = bytearray()
@@ -108,12 +108,16 @@ class _Lines:
                 message = self._message(line)
                 if message is not None:
                     yield message
-            if self._bad > MAX_BAD_LINES:
-                self._on_fault(self._odd)
+            if self._invalid_lines > MAX_BAD_LINES:
+                self._on_fault(self._odd_line)
                 return
         await self._process.wait_for_stderr()
-        # If the process never wrote a message, its last line is more helpful.
-        self._on_fault(self._odd if self._bad and not self._good else "connection_error: it has ended")
+        # If the process never wrote a valid message, its last invalid line explains more.
+        self._on_fault(
+            self._odd_line
+            if self._invalid_lines and not self._valid_lines
+            else "connection_error: it has ended"
+        )
 
     def _message(self, line: bytes) -> SessionMessage | None:
         if not line.strip():
@@ -121,13 +125,13 @@ class _Lines:
         try:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
-            self._bad += 1
+            self._invalid_lines += 1
             shown = cut(line.decode("utf-8", "replace"), 80)
             log.info("not an MCP message: %s", shown, extra={"action": "mcp_bad_line"})
-            self._odd = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
-            self._on_odd_line(self._odd)
+            self._odd_line = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
+            self._on_odd_line(self._odd_line)
             return _as_error(line)
-        self._good += 1
+        self._valid_lines += 1
         return message
 
 
@@ -143,7 +147,7 @@ def _as_error(line: bytes) -> SessionMessage | None:
     return SessionMessage(JSONRPCError(jsonrpc="2.0", id=wrong["id"], error=error))
 
 
-class _Limited(httpx2.AsyncByteStream):
+class _LimitedBody(httpx2.AsyncByteStream):
     """Response body of limited length."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
@@ -168,13 +172,13 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         response = await super().handle_async_request(request)
         is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         if not is_events and isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _Limited(response.stream)
+            response.stream = _LimitedBody(response.stream)
         return response
 
 
 @asynccontextmanager
 async def http_streams(server: HttpServer, read_seconds: float) -> "AsyncIterator[TransportStreams]":
-    """Yield streams to a URL. Redirects stay on its origin, because the headers may contain secrets."""
+    """Yield streams to a URL. The SDK keeps redirects on its origin, as the headers may contain secrets."""
     timeout = httpx2.Timeout(HTTP_SECONDS, read=read_seconds)
     async with (
         httpx2.AsyncClient(transport=_LimitedTransport(), headers=server.headers, timeout=timeout) as client,

@@ -15,10 +15,10 @@ RunScript = Callable[[ScriptRun], Awaitable[ScriptOutcome]]
 """Runs a script in the first root, as the project's `[executors.command]` allows. Raises TaskFailed."""
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
-"""So that a model that omits the time limit does not wait forever."""
+"""Time limit if the model gives none, so that it does not wait forever."""
 
 MAX_OUTPUT_CHARACTERS = 100_000
-"""Maximum length of stdout and of stderr in the result: the start and the end, where errors usually are."""
+"""Maximum length of stdout and of stderr in the result; the middle of a longer text is left out."""
 
 
 class RunScriptArguments(Arguments, frozen=True, kw_only=True):
