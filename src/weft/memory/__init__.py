@@ -1,1 +1,1 @@
-"""The files that matter for a task: an index of roots, and what finds the relevant ones."""
+"""Memory: the index of files, and the search for the files that are relevant to a task."""

@@ -25,7 +25,7 @@ class RootUnavailable(RequestError):
 
 
 class NotAnIndex(RequestError):
-    """The file configured for the index belongs to another application."""
+    """The file configured for the index is not a SQLite database of weft."""
 
     code = "not-an-index"
 
@@ -35,7 +35,7 @@ class NotAnIndex(RequestError):
 
 
 class IndexFileFailed(TransientError):
-    """The index file cannot be read or written now: it is locked, or its disk is full or failing."""
+    """The index file cannot be used now: it is locked or read-only, or its disk is full or failing."""
 
     code = "index-file-failed"
 

@@ -38,7 +38,7 @@ from weft.memory.protocol import (
 )
 
 MAX_PART_CHARACTERS = 4_000
-"""Longer texts are truncated: their beginning states the subject, more only costs time."""
+"""Longer texts of a query are truncated: the beginning states the subject, and more words only take time."""
 
 QUERY_WEIGHT, DESCRIPTION_WEIGHT = 1.0, 1.0
 DESCRIPTION_BESIDE_QUERY_WEIGHT = 0.5
@@ -86,13 +86,13 @@ REFRESH_SECONDS = 60.0
 """Maximum age of the last update of the index; an older index is updated before a search."""
 
 MIN_REFRESH_SECONDS = 1.0
-"""Searches at the same time share one update."""
+"""Minimum time between two updates of the index, so that concurrent searches share one."""
 
 MAX_REFRESH_SHARE = 0.05
-"""Share of the time that updates may take, so small folders are updated more often."""
+"""Maximum share of the time spent on updates, so that small folders are updated more often than large."""
 
 CHUNKS_PER_FILE = 3
-"""Maximum number of chunks of one file in a result."""
+"""Maximum number of chunks of one file that a matcher returns for a query."""
 
 LIMIT_FACTOR = 4
 """Factor by which the search limit grows when exclusions leave too few matches."""
@@ -153,7 +153,7 @@ class Memory:
         self._lock = threading.Lock()
         """Allows one search at a time: many tasks may search at once, and the first one builds the index."""
         self._due_at: float | None = None
-        """When the index is to be updated again."""
+        """When the next update is due, in seconds since the epoch; None before the first update."""
 
     def get_relevant_context_for(
         self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None
@@ -197,12 +197,12 @@ class Memory:
     def items_of(
         self, matches: Sequence[Match], *, is_summary: bool = False, base: Path | None = None
     ) -> tuple[MatchItem, ...]:
-        """Return one item per file, made of all its matches.
+        """Return one item per file, made of all its matches; with `is_summary`, of its metadata.
 
         Paths inside `base` (default: the first root) are relative to it.
         """
-        form = summaries_of if is_summary else items_of
-        return form(matches, self.facts, str(base or self.roots[0]))
+        convert = summaries_of if is_summary else items_of
+        return convert(matches, self.facts, str(base or self.roots[0]))
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         return self.index.facts(root, path)
@@ -255,7 +255,10 @@ class Memory:
         *,
         is_busy: bool,
     ) -> Found:
-        """Search, update changed files of the result, and leave out files that are no longer readable."""
+        """Search, index changed files of the result again, and leave out files that are no longer readable.
+
+        With `is_busy` the index cannot be updated now, so it is searched as it is.
+        """
         found = self._find(query, limit, assembly, beside)
         stale = find_stale_files(found.matches, self.facts)
         if not stale:
@@ -286,6 +289,7 @@ class Memory:
     def _find(
         self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
     ) -> Found:
+        """Search the index as it is; leave out the files in `beside`."""
         excluded = split_elements(assembly.excluded_elements)
         # Ask for more than the limit, because some matches will be left out.
         wanted = (2 * limit if excluded else limit) + CHUNKS_PER_FILE * len(beside)
@@ -304,7 +308,7 @@ class Memory:
             search = replace(search, limit=search.limit * LIMIT_FACTOR)
 
     def _match_elements(self, search: Query, elements: tuple[str, ...]) -> list[Match]:
-        """Return the matches of the author's elements.
+        """Return the matches of primary or secondary elements.
 
         A path pattern is searched for by its words; only the matches in files that match it are kept.
         """

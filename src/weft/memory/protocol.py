@@ -34,7 +34,7 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     changed_at: float
     """Seconds since the epoch."""
     inode_changed_at: float | None = None
-    """When the inode changed, in seconds since the epoch; it also changes when permissions do."""
+    """When content or permissions changed (ctime), in seconds since the epoch; None if unknown."""
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
@@ -47,9 +47,10 @@ class Chunk(Struct, frozen=True, kw_only=True):
     last_line: int
     text: str
     symbols: tuple[str, ...] = ()
-    """Names defined in the chunk, and the name of the definition that encloses it."""
+    """Names defined in the chunk, and the last name defined before it, which usually encloses its start."""
     part: tuple[int, int, int] | None = None
-    """For a part of a very long line: its first character, its end, and the length of the line."""
+    """For a part of a very long line: its start and end in characters, and the length of the line. None for
+    whole lines."""
 
 
 class IndexProgress(Struct, frozen=True):
@@ -57,6 +58,7 @@ class IndexProgress(Struct, frozen=True):
 
     seen: int
     changed: int
+    """Number of files added or changed."""
     removed: int
     total: int | None = None
     """None while the roots are still being walked."""
@@ -72,7 +74,9 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     skipped: dict[str, int] = field(default_factory=dict)
     """Number of skipped files by reason: binary, too_large, unreadable."""
     text_bytes: int = 0
+    """Size of the indexed files."""
     index_bytes: int = 0
+    """Size of the index in its database; 0 in a report of `update_paths`."""
 
 
 class QueryPart(Struct, frozen=True):
@@ -146,7 +150,7 @@ class Embedder(Protocol):
 
     @property
     def id(self) -> str:
-        """Identify the model; vectors with different ids cannot be compared."""
+        """Return the id of the model; vectors of different models cannot be compared."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:

@@ -116,7 +116,7 @@ def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-_EMPTY = frozenset(map(_singular, EMPTY_WORDS))
+_EMPTY_SINGULARS = frozenset(map(_singular, EMPTY_WORDS))
 
 
 def is_excluded(
@@ -138,7 +138,7 @@ def is_excluded(
 
 
 def _has_all_words(element: str, name_words: frozenset[str]) -> bool:
-    words = words_of(element) - _EMPTY
+    words = words_of(element) - _EMPTY_SINGULARS
     return bool(words) and words <= name_words
 
 
@@ -152,6 +152,7 @@ CLOSE_SHARE = 0.5
 """An element of words selects the chunks that score at least this share of its best match."""
 
 ChunkKey = tuple[str, str, int, int, int]
+"""Root, path, first line, last line, and for a part of a line its first character (else 0)."""
 CountTokens = Callable[[str], Awaitable[int]]
 
 
@@ -198,8 +199,8 @@ def merge_ranked(
     for rank, matches in enumerate((primary, secondary, found)):
         for match in matches:
             key = key_of(match.chunk)
-            named = _rank_of_path(match.chunk.path, elements)
-            ranks[key] = min(rank, named, ranks.get(key, rank))
+            path_rank = _rank_of_path(match.chunk.path, elements)
+            ranks[key] = min(rank, path_rank, ranks.get(key, rank))
             # Prefer the score from the task's own query: only scores of the same query can be compared.
             if key not in best or rank == 2:
                 best[key] = match
@@ -207,6 +208,7 @@ def merge_ranked(
 
 
 def _rank_of_path(path: str, elements: tuple[Sequence[str], Sequence[str]]) -> int:
+    """Return 0 if a primary pattern matches the path, 1 if a secondary one does, else 2."""
     for rank, group in enumerate(elements):
         if any(is_pattern(element) and fits_path(element, path) for element in group):
             return rank
@@ -238,7 +240,10 @@ def drop_excluded(matches: Iterable[Match], excluded: Sequence[str], facts_of: F
 
 
 async def select_fitting(matches: Iterable[Match], count: CountTokens, max_tokens: int | None) -> Chosen:
-    """Select the matches that fit, in order; one that is too large is skipped, as a smaller one may fit."""
+    """Select the matches that fit into `max_tokens` (None: no limit), in order.
+
+    A match that is too large is skipped, as a later, smaller one may fit.
+    """
     chosen: list[Match] = []
     files: set[tuple[str, str]] = set()
     tokens = left_out = 0

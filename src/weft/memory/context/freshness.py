@@ -18,7 +18,7 @@ def find_stale_files(matches: Iterable[Match], facts_of: FactsOf) -> dict[str, l
 
 
 def find_unreadable(files: Mapping[str, Sequence[str]]) -> frozenset[Path]:
-    """Return those of the files, given by root, that exist but that this process may not read."""
+    """Return the files that exist but that this process may not read; `files` has paths by root."""
     return frozenset(
         Path(root, path) for root, paths in files.items() for path in paths if _is_denied(Path(root, path))
     )

@@ -1,4 +1,4 @@
-"""Converts matches to items of a `DataContext`: one per file, in line order."""
+"""Converts matches to items of a `DataContext`: one item per file, with its lines in order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
@@ -50,6 +50,7 @@ MAX_LISTED_SYMBOLS = 60
 """Maximum number of names in the summary of a file."""
 
 FactsOf = Callable[[str, str], FileFacts | None]
+"""Returns the metadata of a file by root and path; None if it is not indexed."""
 
 
 def by_file(matches: Iterable[Match]) -> dict[tuple[str, str], list[Match]]:

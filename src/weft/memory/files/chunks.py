@@ -22,7 +22,8 @@ _PART_ENDS = " ,;)}>"
 """Preferred last characters of a part, so that no word is split."""
 
 Cut = tuple[int, int, int, int | None]
-"""First and last line, counted from 1; for a part of a line also its first character and its end."""
+"""First and last line, counted from 1. For a part of a line also its first character and its end; 0 and None
+for whole lines."""
 
 _LEADING = ("@", "#", "//", "/*", "*")
 """Beginnings of lines above a definition that belong to it: decorators and comments."""
@@ -34,8 +35,8 @@ def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
     `starts` are the lines that begin a definition or a section, in order. A chunk ends before one of them if
     one is near, else at a blank line, else when it is long enough.
     """
-    times = 1 + len(lines) // MANY_LINES
-    longest = LONGEST_LINES * times
+    factor = 1 + len(lines) // MANY_LINES
+    longest = LONGEST_LINES * factor
     chunks: list[Cut] = []
     first = 1
     may_be_long = max(map(len, lines), default=0) * longest > MAX_CHUNK_CHARACTERS
@@ -44,7 +45,7 @@ def cut(lines: Sequence[str], starts: Sequence[int]) -> list[Cut]:
         if may_be_long and sum(map(len, lines[first - 1 : last])) > MAX_CHUNK_CHARACTERS:
             last = _within_size(lines, first, last)
         elif last < len(lines):
-            last = _last_line(lines, starts, first, times)
+            last = _last_line(lines, starts, first, factor)
         if first == last and len(lines[first - 1]) > MAX_CHUNK_CHARACTERS:
             chunks += [(first, first, start, end) for start, end in _parts(lines[first - 1])]
         else:
@@ -65,28 +66,28 @@ def _parts(line: str) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def _by_nearness(times: int) -> Sequence[int]:
-    """Return the possible lengths of a chunk, nearest to the wanted length first."""
-    lengths = range(SHORTEST_LINES * times, LONGEST_LINES * times + 1)
-    return sorted(lengths, key=lambda length: abs(length - WANTED_LINES * times))
+def _by_nearness(factor: int) -> Sequence[int]:
+    """Return the possible lengths of a chunk, nearest to `WANTED_LINES * factor` first."""
+    lengths = range(SHORTEST_LINES * factor, LONGEST_LINES * factor + 1)
+    return sorted(lengths, key=lambda length: abs(length - WANTED_LINES * factor))
 
 
-def _last_line(lines: Sequence[str], starts: Sequence[int], first: int, times: int) -> int:
-    """Return the last line of a chunk; at least the maximum number of lines must follow `first`."""
-    here = bisect_left(starts, first + SHORTEST_LINES * times)
-    near = starts[here : bisect_left(starts, first + LONGEST_LINES * times + 1, here)]
+def _last_line(lines: Sequence[str], starts: Sequence[int], first: int, factor: int) -> int:
+    """Return the last line of a chunk that begins at `first` and could have its maximum length."""
+    here = bisect_left(starts, first + SHORTEST_LINES * factor)
+    near = starts[here : bisect_left(starts, first + LONGEST_LINES * factor + 1, here)]
     if near:
-        wanted = first + WANTED_LINES * times
-        return _above(lines, first, min(near, key=lambda line: abs(line - wanted))) - 1
-    for length in _by_nearness(times):
+        wanted = first + WANTED_LINES * factor
+        return _definition_start(lines, first, min(near, key=lambda line: abs(line - wanted))) - 1
+    for length in _by_nearness(factor):
         line = lines[first + length - 2]
         if not line or line.isspace():
             return first + length - 1
-    return first + WANTED_LINES * times - 1
+    return first + WANTED_LINES * factor - 1
 
 
-def _above(lines: Sequence[str], first: int, start: int) -> int:
-    """Return the first line of a definition, including its decorators and comments."""
+def _definition_start(lines: Sequence[str], first: int, start: int) -> int:
+    """Return the first line of the decorators and comments above a definition, or `start` without them."""
     line = start
     while line > first + 1 and lines[line - 2].lstrip().startswith(_LEADING):
         line -= 1

@@ -52,7 +52,7 @@ def language_of(path: str, text: str) -> str | None:
 _TEST = re.compile(
     r"(^|/)(tests?|testing|specs?|fixtures|benchmarks?|bench|examples?)/|(^|/)test_|[._]test\.[^/]*$|(^|/)conftest\.py$"
 )
-"""Names of folders, and prefixes and suffixes of the names of tests."""
+"""Folders of tests, benchmarks and examples, and prefixes and suffixes of the names of tests."""
 
 _TEXT = re.compile(
     r"\.(md|rst|txt|adoc|json|jsonl|lock|toml|cfg|ini|ya?ml|csv|po)$|(^|/)docs?/"

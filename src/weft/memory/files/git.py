@@ -54,10 +54,10 @@ _NO_TRANSPORT = {
     "GIT_PROTOCOL_FROM_USER": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""In a partial clone git fetches missing objects from the configured remote. Git before 2.45 does not know
-`GIT_NO_LAZY_FETCH`, but no protocol is allowed."""
+"""Variables that keep git from contacting a remote, where it would fetch the missing objects of a partial
+clone. Git before 2.45 does not know `GIT_NO_LAZY_FETCH`, but is allowed no protocol."""
 
-_NAMES_PROGRAMS = (
+_EXECUTABLE_SETTINGS = (
     r"^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|diff\.external|gpg\..*|hook\..*)$"
 )
 _PLAIN_DIFF = 'f() { git diff --no-ext-diff --no-textconv --no-index -- "$2" "$5"; return 0; }; f'
@@ -66,7 +66,7 @@ _PLAIN_DIFF = 'f() { git diff --no-ext-diff --no-textconv --no-index -- "$2" "$5
 _GITLINK = "160000"
 """The mode of a submodule in the index."""
 
-_SECONDS = 60
+_TIMEOUT_SECONDS = 60
 
 
 def git_environment(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
@@ -94,7 +94,7 @@ def disable_repository_commands(folder: Path) -> list[tuple[str, str]]:
     signing commands, and looks for changes in submodules, which have their own settings. Executables from the
     user's own configuration stay enabled.
     """
-    own = [name for repository in _with_submodules(folder) for name in _own_programs(repository)]
+    own = [name for repository in _with_submodules(folder) for name in _find_executable_settings(repository)]
     off: dict[str, str] = {}
     for name in own:
         section, _, key = name.rpartition(".")
@@ -110,10 +110,10 @@ def disable_repository_commands(folder: Path) -> list[tuple[str, str]]:
     return list(off.items())
 
 
-def _own_programs(folder: Path) -> list[str]:
+def _find_executable_settings(folder: Path) -> list[str]:
     """Return the names of the repository's own settings that name executables."""
     options = ("-z", "--includes", "--show-scope", "--name-only")
-    fields = _ask(folder, "config", *options, "--get-regexp", _NAMES_PROGRAMS).split("\0")
+    fields = _run_git(folder, "config", *options, "--get-regexp", _EXECUTABLE_SETTINGS).split("\0")
     return [
         name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
     ]
@@ -124,23 +124,23 @@ def _with_submodules(folder: Path) -> Iterable[Path]:
     found: dict[Path, None] = {}
     left = [folder]
     while left:
-        top = Path(_ask(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
+        top = Path(_run_git(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
         if top.is_absolute() and top not in found:  # links could form a cycle
             found[top] = None
-            staged = _ask(top, "ls-files", "-z", "--stage").split("\0")
+            staged = _run_git(top, "ls-files", "-z", "--stage").split("\0")
             links = (entry.partition("\t")[2] for entry in staged if entry.startswith(_GITLINK))
             left += [top / link for link in links if (top / link / ".git").exists()]
     return found or [folder]
 
 
-def _ask(folder: Path, *arguments: str) -> str:
-    """Return the output of git; empty if git is not installed."""
+def _run_git(folder: Path, *arguments: str) -> str:
+    """Return the output of git; empty if git is not installed or times out."""
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
             env=git_environment(),
         )
@@ -150,11 +150,14 @@ def _ask(folder: Path, *arguments: str) -> str:
 
 
 LIMIT_SECONDS = 2.0
-"""Files with a last commit further back than git reads in this time get no time."""
+"""Time limit of `git log`; files whose last commit it has not reached by then are left out."""
 
 
 def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECONDS) -> dict[str, float]:
-    """Return the time of the last commit of each committed path, in seconds since the epoch."""
+    """Return the time of the last commit of each path, in seconds since the epoch.
+
+    Paths without a commit, or with one that git did not reach within `seconds`, are left out.
+    """
     command = [
         "git",
         "--no-pager",
@@ -181,17 +184,17 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
         )
     except OSError:  # git is not installed
         return {}
-    ending = threading.Timer(seconds, process.kill)
-    ending.start()
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
     try:
         with process:
             output = process.stdout.read() if process.stdout is not None else b""
     finally:
-        ending.cancel()
-    return _first_times(output, set(paths))
+        timer.cancel()
+    return _latest_times(output, set(paths))
 
 
-def _first_times(output: bytes, wanted: set[str]) -> dict[str, float]:
+def _latest_times(output: bytes, wanted: set[str]) -> dict[str, float]:
     # Commits are ordered latest first, each with its time and the paths that it changed.
     found: dict[str, float] = {}
     for commit in output.split(b"\x01")[1:]:

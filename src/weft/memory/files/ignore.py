@@ -154,9 +154,10 @@ class _Translator:
         return _literal(char, self._ignore_case)
 
     def _bracket(self, position: int) -> tuple[int, bytes | None]:
-        """Translate a bracket expression.
+        """Translate the bracket expression that begins before `position`.
 
-        Return its end, and None if it is unclosed or has an unknown class.
+        Return the position after it and the regular expression; None for the latter if the bracket is
+        unclosed or has an unknown class.
         """
         pattern = self._pattern
         is_negated = pattern[position : position + 1] in (b"!", b"^")
@@ -168,10 +169,10 @@ class _Translator:
             is_first = False
             char = self._at(position)
             if char == ord("-") and before is not None and self._at(position + 1) not in (None, ord("]")):
-                position, last = self._escaped(position + 1)
+                position, last = self._unescape(position + 1)
                 if last is None:
                     return position, None
-                members |= self._both_cases(range(before, last + 1))
+                members |= self._with_lower_case(range(before, last + 1))
                 before = None
             elif char == ord("[") and self._at(position + 1) == ord(":"):
                 end = pattern.find(b"]", position + 2)
@@ -184,10 +185,10 @@ class _Translator:
                     found = _CLASSES.get(pattern[position + 2 : end - 1])
                     if found is None:
                         return position, None
-                    members |= self._both_cases(found)
+                    members |= self._with_lower_case(found)
                     before, position = None, end
             else:
-                position, before = self._escaped(position)
+                position, before = self._unescape(position)
                 if before is None:
                     return position, None
                 members.add(before)
@@ -197,13 +198,13 @@ class _Translator:
     def _at(self, position: int) -> int | None:
         return self._pattern[position] if position < len(self._pattern) else None
 
-    def _escaped(self, position: int) -> tuple[int, int | None]:
-        """Return the position and value of the character here, or of the one after a backslash."""
+    def _unescape(self, position: int) -> tuple[int, int | None]:
+        """Return position and value of the character here, or after a backslash here; None at the end."""
         if self._at(position) == ord("\\"):
             position += 1
         return position, self._at(position)
 
-    def _both_cases(self, chars: Iterable[int]) -> set[int]:
+    def _with_lower_case(self, chars: Iterable[int]) -> set[int]:
         # As in git, ranges and classes include the lower case of their letters, single characters do not.
         found = set(chars)
         return found | {_lower(char) for char in found} if self._ignore_case else found
@@ -236,18 +237,18 @@ class FolderRules:
     """The patterns of one source, which apply to the paths below one folder."""
 
     def __init__(self, base: bytes, patterns: Sequence[Pattern]) -> None:
-        self._cut = len(base) + 1 if base else 0
+        self._base_length = len(base) + 1 if base else 0
         self._patterns = patterns
-        self._of_names = any(pattern.is_of_names for pattern in patterns)
-        self._of_paths = any(not pattern.is_of_names for pattern in patterns)
+        self._has_name_patterns = any(pattern.is_of_names for pattern in patterns)
+        self._has_path_patterns = any(not pattern.is_of_names for pattern in patterns)
         self._by_name: dict[tuple[bytes, bool], int] = {}
-        """Cache of the last pattern that matches a name, as most names occur many times."""
+        """Cache of the index of the last pattern that matches a name (-1: no pattern), as names recur."""
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> bool | None:
         """Return True if the last pattern that matches the path ignores it; None if no pattern matches."""
-        best = self._last_of_names(name, is_folder) if self._of_names else -1
-        if self._of_paths:
-            best = self._last_of_paths(path[self._cut :], is_folder, best)
+        best = self._last_of_names(name, is_folder) if self._has_name_patterns else -1
+        if self._has_path_patterns:
+            best = self._last_of_paths(path[self._base_length :], is_folder, best)
         return None if best < 0 else self._patterns[best].is_ignoring
 
     def _last_of_names(self, name: bytes, is_folder: bool) -> int:
@@ -326,7 +327,7 @@ class Rules:
         return False
 
     def seen_from(self, prefix: bytes, always: Sequence[FolderRules]) -> "Rules":
-        """Return the same rules for paths relative to a folder below."""
+        """Return the same rules for paths in a folder below; `prefix` is the path of that folder and `/`."""
         return Rules(self._lists, prefix=prefix, always=always, ignore_case=self._ignore_case)
 
     def inside(self, folder: Path, path: bytes, names: Sequence[str]) -> "Rules":
@@ -335,7 +336,7 @@ class Rules:
             # A nested repository has only its own rules.
             return repository_rules(folder, path, self._always)
         base = self._prefix + path
-        own = [_read(folder / name, base, self._ignore_case) for name in IGNORE_FILES if name in names]
+        own = [_read_rules(folder / name, base, self._ignore_case) for name in IGNORE_FILES if name in names]
         found = [rules for rules in own if rules is not None]
         if not found:
             return self
@@ -351,7 +352,7 @@ def top_of(folder: Path) -> Path | None:
 
 
 def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
-    """Return the rules of a root; inside a git repository they include those of the folders above it."""
+    """Return the rules of a root and `extra` patterns; in a git repository also of the folders above it."""
     patterns = read_patterns("\n".join(extra).encode("utf-8", "surrogateescape"))
     always = [FolderRules(b"", patterns)] if patterns else []
     top = top_of(root)
@@ -378,27 +379,29 @@ def rule_files_above(root: Path) -> list[Path]:
 
 
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
+    """Return the rules of the top folder of a repository, for paths that begin with `path`."""
     excludes_file, ignore_case, exclude = _git_settings(top)
     lists = []
     for file in (excludes_file, exclude):
-        content = _content(file, follow=True) if file is not None else None
+        content = _read_content(file, follow=True) if file is not None else None
         if content is not None:
             lists.append(FolderRules(path, read_patterns(content, ignore_case=ignore_case)))
     for name in IGNORE_FILES:
-        rules = _read(top / name, path, ignore_case)
+        rules = _read_rules(top / name, path, ignore_case)
         if rules is not None:
             lists.append(rules)
     return Rules(lists, always=always, ignore_case=ignore_case)
 
 
-def _read(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
-    content = _content(file, follow=False)
+def _read_rules(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
+    content = _read_content(file, follow=False)
     if content is None:
         return None
     return FolderRules(base, read_patterns(content, ignore_case=ignore_case))
 
 
-def _content(file: Path, *, follow: bool) -> bytes | None:
+def _read_content(file: Path, *, follow: bool) -> bytes | None:
+    """Return the start of a regular file; None if it cannot be read, or is a link without `follow`."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(file, flags)

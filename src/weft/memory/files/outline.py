@@ -41,7 +41,7 @@ class NotSure(Exception):
     """The lines of a Python file are ambiguous, so it must be parsed."""
 
 
-class _Open(Struct, gc=False):
+class _OpenBody(Struct, gc=False):
     """A class or function with a body that may not have ended."""
 
     indent: int
@@ -78,10 +78,13 @@ def python_outline(text: str) -> tuple[list[Symbol], str | None]:
 
 
 def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
-    """Yield the definitions found by regular expressions. Raise NotSure if ambiguous, unless `is_last_word`."""
+    """Yield the definitions found by regular expressions. Raise NotSure if the lines are ambiguous.
+
+    With `is_last_word` NotSure is not raised, because the file cannot be parsed either.
+    """
     text = f"\n{text}"
-    strings = _strings(text)
-    around: list[_Open] = []
+    strings = _find_strings(text)
+    around: list[_OpenBody] = []
     line = position = 0
     for found in _NAME.finditer(text):
         start, end = found.span()
@@ -96,10 +99,10 @@ def by_lines(text: str, *, is_last_word: bool = False) -> Iterator[Symbol]:
             yield Symbol(constant, "constant", line)
         else:
             width = len(indent.expandtabs()) if indent else 0
-            yield Symbol(name, _kind(text, _Open(width, word, end), start, around, strings), line)
+            yield Symbol(name, _kind(text, _OpenBody(width, word, end), start, around, strings), line)
 
 
-def _strings(text: str) -> _Strings:
+def _find_strings(text: str) -> _Strings:
     """Find the triple-quoted strings; lines without three quotes are skipped."""
     strings = _Strings([], [], len(text))
     position = 0
@@ -135,7 +138,7 @@ def _find(text: str, part: str, position: int) -> int:
 
 
 def _end_of_string(text: str, quote: str, position: int) -> int:
-    """Return the end of a string with content that begins here, or the end of the text if it is unclosed."""
+    """Return the end of a string whose content begins at `position`; the end of the text if unclosed."""
     while (close := text.find(quote, position)) >= 0:
         slashes = close
         while slashes > position and text[slashes - 1] == "\\":
@@ -146,8 +149,8 @@ def _end_of_string(text: str, quote: str, position: int) -> int:
     return len(text)
 
 
-def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Strings) -> str:
-    """Return the kind of a definition by the enclosing one; `around` is updated to this line."""
+def _kind(text: str, body: _OpenBody, start: int, around: list[_OpenBody], strings: _Strings) -> str:
+    """Return class, method or function for a definition. Update `around`, the bodies that enclose it."""
     while around and (around[-1].indent >= body.indent or _has_ended(text, around[-1], start, strings)):
         around.pop()
     is_method = bool(around) and around[-1].kind == "class"
@@ -157,9 +160,9 @@ def _kind(text: str, body: _Open, start: int, around: list[_Open], strings: _Str
     return "method" if is_method else "function"
 
 
-def _has_ended(text: str, body: _Open, position: int, strings: _Strings) -> bool:
+def _has_ended(text: str, body: _OpenBody, position: int, strings: _Strings) -> bool:
     """Return True if a statement before this position has ended the body."""
-    for statement in _statement(body.indent).finditer(text, body.checked, position):
+    for statement in _statement_pattern(body.indent).finditer(text, body.checked, position):
         if not strings.has(statement.start()):
             return True
     body.checked = position
@@ -167,7 +170,7 @@ def _has_ended(text: str, body: _Open, position: int, strings: _Strings) -> bool
 
 
 @cache
-def _statement(indent: int) -> re.Pattern[str]:
+def _statement_pattern(indent: int) -> re.Pattern[str]:
     # A line with at most this indent ends a body, unless it begins with a closing bracket.
     return re.compile(rf"\n[ ]{{0,{indent}}}+[^\s#\"')\]}}]")
 
@@ -234,9 +237,9 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
         names, title = python_outline(text)
         return Outline(tuple(names[:MAX_SYMBOLS]), title)
     if language == "markdown":
-        return _headings(_markdown(_searched(lines)))
+        return _heading_outline(_markdown(_lines_to_search(lines)))
     if language in ("rest", "text"):
-        return _headings(_restructured_text(_searched(lines)))
+        return _heading_outline(_restructured_text(_lines_to_search(lines)))
     if language is None:
         return Outline()
     found = grammar_outline(language, text)
@@ -245,7 +248,7 @@ def outline_of(language: str | None, text: str, lines: Sequence[str]) -> Outline
     return Outline(tuple(found[:MAX_SYMBOLS]))
 
 
-def _searched(lines: Iterable[str]) -> list[str]:
+def _lines_to_search(lines: Iterable[str]) -> list[str]:
     """Return the lines to search; lines that are too long become empty, so that the others keep their numbers."""
     left = MAX_SHAPE_CHARACTERS
     found: list[str] = []
@@ -257,7 +260,7 @@ def _searched(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _headings(found: Iterator[Symbol]) -> Outline:
+def _heading_outline(found: Iterator[Symbol]) -> Outline:
     symbols = tuple(found)[:MAX_SYMBOLS]
     return Outline(symbols, symbols[0].name if symbols else None)
 
@@ -301,7 +304,7 @@ def _restructured_text(lines: Sequence[str]) -> Iterator[Symbol]:
             yield Symbol(title, "heading", number)
 
 
-def _lines(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
+def _regex(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
     """Compile a pattern in which `~` is white space, and `~?` optional white space; both may span a few lines.
 
     Repetitions are possessive or bounded. Otherwise a hostile text could take hours to match.
@@ -311,84 +314,84 @@ def _lines(pattern: str, kind: str) -> tuple[re.Pattern[str], str]:
 
 
 _JAVASCRIPT = (
-    _lines(r"^[ \t]*+(?:export~)?(?:default~)?(?:abstract~)?class~([A-Za-z_$][\w$]*+)", "class"),
-    _lines(r"^[ \t]*+(?:export~)?(?:default~)?(?:async~)?function~?\*?~?([A-Za-z_$][\w$]*+)", "function"),
-    _lines(
+    _regex(r"^[ \t]*+(?:export~)?(?:default~)?(?:abstract~)?class~([A-Za-z_$][\w$]*+)", "class"),
+    _regex(r"^[ \t]*+(?:export~)?(?:default~)?(?:async~)?function~?\*?~?([A-Za-z_$][\w$]*+)", "function"),
+    _regex(
         r"^(?:export~)?(?:const|let|var)~([A-Za-z_$][\w$]*+)~?=~?(?:async~?)?(?:\([^)\n]*+\)|[A-Za-z_$][\w$]*+)~?=>",
         "function",
     ),
-    _lines(r"^(?:export~)?(?:interface|type|enum|namespace)~([A-Za-z_$][\w$]*+)", "type"),
-    _lines(
+    _regex(r"^(?:export~)?(?:interface|type|enum|namespace)~([A-Za-z_$][\w$]*+)", "type"),
+    _regex(
         r"^[ \t]++(?:(?:public|private|protected|static|async|get|set|readonly)~){0,9}(?!if\b|for\b|while\b|switch\b|catch\b|return\b|function\b)([A-Za-z_$][\w$]*+)~?\([^)\n]*+\)~?(?::[^{\n]++)?\{",
         "method",
     ),
 )
 _C = (
-    _lines(
+    _regex(
         r"^(?:typedef~)?(?:struct|union|enum|class|namespace)~([A-Za-z_]\w*+)\s{0,20}(?:[:{][^;]{0,1000})?$",
         "type",
     ),
     # The return type is before the name, or alone in the line above.
-    _lines(
+    _regex(
         r"^(?![ \t]|return\b|else\b|typedef\b|if\b|for\b|while\b)[A-Za-z_](?:[\w:<>,*& \t]{0,200}?[ \t*&]|[\w:<>,*& \t]{0,200}+\n[ \t*&]{0,40}+)([A-Za-z_\x7e]\w{0,200}+(?:::\x7e?\w{1,200}+){0,9}+)~?\([^;{]{0,1000}\)\s{0,20}(?:const\s{0,20})?\{?$",
         "function",
     ),
-    _lines(r"^#[ \t]*+define[ \t]++([A-Za-z_]\w*+)", "constant"),
+    _regex(r"^#[ \t]*+define[ \t]++([A-Za-z_]\w*+)", "constant"),
 )
 _JAVA = (
-    _lines(
+    _regex(
         r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract|sealed|data|open|internal|case|partial)~){0,9}(?:class|interface|enum|record|object|trait|struct)~([A-Za-z_]\w*+)",
         "class",
     ),
-    _lines(
+    _regex(
         r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract|override|suspend|synchronized|virtual|async|internal|open|inline)~){1,9}(?:fun~|def~)?(?:[\w<>\[\],.?]{1,200}+~)?([A-Za-z_]\w*+)~?\(",
         "method",
     ),
-    _lines(r"^[ \t]*+(?:fun|def)~([A-Za-z_]\w*+)", "function"),
+    _regex(r"^[ \t]*+(?:fun|def)~([A-Za-z_]\w*+)", "function"),
 )
 _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "javascript": _JAVASCRIPT,
     "typescript": _JAVASCRIPT,
     "vue": _JAVASCRIPT,
     "go": (
-        _lines(r"^func~(?:\([^)\n]*+\)~?)?([A-Za-z_]\w*+)", "function"),
-        _lines(r"^type~([A-Za-z_]\w*+)", "type"),
+        _regex(r"^func~(?:\([^)\n]*+\)~?)?([A-Za-z_]\w*+)", "function"),
+        _regex(r"^type~([A-Za-z_]\w*+)", "type"),
     ),
     "rust": (
-        _lines(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:async~|const~|unsafe~){0,9}fn~([A-Za-z_]\w*+)", "function"),
-        _lines(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:struct|enum|trait|mod|type|union)~([A-Za-z_]\w*+)", "type"),
-        _lines(r"^[ \t]*+(?:#\[macro_export\]~?)?macro_rules!~([A-Za-z_]\w*+)", "macro"),
+        _regex(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:async~|const~|unsafe~){0,9}fn~([A-Za-z_]\w*+)", "function"),
+        _regex(r"^[ \t]*+(?:pub(?:\([^)\n]*+\))?~)?(?:struct|enum|trait|mod|type|union)~([A-Za-z_]\w*+)", "type"),
+        _regex(r"^[ \t]*+(?:#\[macro_export\]~?)?macro_rules!~([A-Za-z_]\w*+)", "macro"),
     ),
     "c": _C, "cpp": _C,
     "java": _JAVA, "kotlin": _JAVA, "scala": _JAVA, "csharp": _JAVA, "swift": (
-        *_JAVA, _lines(r"^[ \t]*+(?:\w{1,40}+[ \t]{1,20}+){0,6}func~([A-Za-z_]\w*+)", "function"),
+        *_JAVA, _regex(r"^[ \t]*+(?:\w{1,40}+[ \t]{1,20}+){0,6}func~([A-Za-z_]\w*+)", "function"),
     ),
     "ruby": (
-        _lines(r"^[ \t]*+(?:class|module)~([A-Z][\w:]*+)", "class"),
-        _lines(r"^[ \t]*+def~(?:self\.)?([a-z_]\w*+[?!=]?)", "method"),
+        _regex(r"^[ \t]*+(?:class|module)~([A-Z][\w:]*+)", "class"),
+        _regex(r"^[ \t]*+def~(?:self\.)?([a-z_]\w*+[?!=]?)", "method"),
     ),
     "php": (
-        _lines(r"^[ \t]*+(?:abstract~|final~){0,9}(?:class|interface|trait|enum)~([A-Za-z_]\w*+)", "class"),
-        _lines(r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract)~){0,9}function~&?([A-Za-z_]\w*+)", "function"),
+        _regex(r"^[ \t]*+(?:abstract~|final~){0,9}(?:class|interface|trait|enum)~([A-Za-z_]\w*+)", "class"),
+        _regex(r"^[ \t]*+(?:(?:public|private|protected|static|final|abstract)~){0,9}function~&?([A-Za-z_]\w*+)", "function"),
     ),
-    "perl": (_lines(r"^[ \t]*+sub~(\w++)", "function"), _lines(r"^package~([\w:]++)", "class")),
-    "lua": (_lines(r"^[ \t]*+(?:local~)?function~([\w.:]++)", "function"),),
+    "perl": (_regex(r"^[ \t]*+sub~(\w++)", "function"), _regex(r"^package~([\w:]++)", "class")),
+    "lua": (_regex(r"^[ \t]*+(?:local~)?function~([\w.:]++)", "function"),),
     "shell": (
-        _lines(r"^[ \t]*+(?:function~)?([A-Za-z_][\w-]*+)[ \t]*+\(\)", "function"),
-        _lines(r"^[ \t]*+function~([A-Za-z_][\w-]*+)[ \t]*+\{", "function"),
+        _regex(r"^[ \t]*+(?:function~)?([A-Za-z_][\w-]*+)[ \t]*+\(\)", "function"),
+        _regex(r"^[ \t]*+function~([A-Za-z_][\w-]*+)[ \t]*+\{", "function"),
     ),
     "sql": (
-        _lines(r"(?i)^[ \t]*+create~(?:or~replace~)?(?:temp(?:orary)?~|unique~|virtual~|materialized~)?(?:table|view|index|function|procedure|trigger|type)~(?:if~not~exists~)?[\"`\[]?([\w.]++)", "definition"),
+        _regex(r"(?i)^[ \t]*+create~(?:or~replace~)?(?:temp(?:orary)?~|unique~|virtual~|materialized~)?(?:table|view|index|function|procedure|trigger|type)~(?:if~not~exists~)?[\"`\[]?([\w.]++)", "definition"),
     ),
     "elixir": (
-        _lines(r"^[ \t]*+defmodule~([\w.]++)", "class"),
-        _lines(r"^[ \t]*+defp?(?:macro)?~([a-z_]\w*+[?!]?)", "function"),
+        _regex(r"^[ \t]*+defmodule~([\w.]++)", "class"),
+        _regex(r"^[ \t]*+defp?(?:macro)?~([a-z_]\w*+[?!]?)", "function"),
     ),
-    "protobuf": (_lines(r"^[ \t]*+(?:message|service|enum|rpc)~(\w++)", "type"),),
-    "make": (_lines(r"^([A-Za-z][\w.-]*+)[ \t]*+:(?!=)", "target"),),
-    "toml": (_lines(r"^\[{1,2}+([^\]\n]++)\]", "heading"),),
-    "ini": (_lines(r"^\[([^\]\n]++)\]", "heading"),),
-    "css": (_lines(r"^([.#][A-Za-z][\w-]*+)[^{;\n]*+\{", "rule"),),
+    "protobuf": (_regex(r"^[ \t]*+(?:message|service|enum|rpc)~(\w++)", "type"),),
+    "make": (_regex(r"^([A-Za-z][\w.-]*+)[ \t]*+:(?!=)", "target"),),
+    "toml": (_regex(r"^\[{1,2}+([^\]\n]++)\]", "heading"),),
+    "ini": (_regex(r"^\[([^\]\n]++)\]", "heading"),),
+    "css": (_regex(r"^([.#][A-Za-z][\w-]*+)[^{;\n]*+\{", "rule"),),
 }  # fmt: skip
 
 
@@ -397,7 +400,7 @@ PATTERN_LANGUAGES = tuple(_BY_LANGUAGE)
 
 def by_patterns(language: str, text: str) -> list[Symbol]:
     """Return the definitions found by the regular expressions of a language."""
-    text = "\n".join(_searched(text.split("\n")))
+    text = "\n".join(_lines_to_search(text.split("\n")))
     starts = [
         (found.start(1), found[1], kind)
         for pattern, kind in _BY_LANGUAGE.get(language, ())

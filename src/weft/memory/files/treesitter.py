@@ -1,8 +1,8 @@
 """Outlines by tree-sitter grammars, parsed in a separate process.
 
 The parser may crash, hang or run out of memory on a file. So each indexing process has one parser process,
-which is started on demand. A file that kills the parser or takes too long gets no outline and is not tried
-again.
+which is started on demand. A file that kills the parser or takes too long is not parsed again; its outline is
+made with regular expressions.
 """
 
 import atexit
@@ -207,37 +207,37 @@ def outline(language: str, content: bytes) -> list[Named]:
     """Return the definitions in a file. Runs in the parser process, unlike `grammar_outline`."""
     best: list[Named] | None = None
     for grammar in BY_LANGUAGE[language]:
-        parser, query = _ready(grammar)
+        parser, query = _load_parser(grammar)
         root = parser.parse(content).root_node
         if best is None or not root.has_error:
-            best = _names(root, query)
+            best = _find_definitions(root, query)
         if not root.has_error:
             break
     return best or []
 
 
 @cache
-def _ready(grammar: Grammar) -> "tuple[Parser, Query]":
+def _load_parser(grammar: Grammar) -> "tuple[Parser, Query]":
     from tree_sitter import Language, Parser, Query
 
     language = Language(getattr(importlib.import_module(grammar.module), grammar.function)())
     return Parser(language), Query(language, grammar.query)
 
 
-def _names(root: "Node", query: "Query") -> list[Named]:
+def _find_definitions(root: "Node", query: "Query") -> list[Named]:
     from tree_sitter import QueryCursor
 
     found: dict[int, Named] = {}
     for kind, nodes in QueryCursor(query).captures(root).items():
         for node in nodes:
             text = node.text
-            if text and not node.is_missing and not _is_inside_body(node):
+            if text and not node.is_missing and not _is_variable(node):
                 name = " ".join(text.decode("utf-8", "replace").split())
                 found.setdefault(node.start_byte, (name, kind, node.start_point[0] + 1))
     return [found[start] for start in sorted(found)]
 
 
-def _is_inside_body(node: "Node") -> bool:
+def _is_variable(node: "Node") -> bool:
     """Return True if a C function declarator names a parameter, or a variable as `T x(y);` in a body does."""
     above = node.parent
     if above is None or above.type != "function_declarator":
@@ -252,7 +252,10 @@ def _is_inside_body(node: "Node") -> bool:
 
 
 def main() -> None:
-    """Answer requests on the socket at standard input: language, length, text."""
+    """Serve the requests of the indexing process on the socket at standard input.
+
+    A request is a line of JSON with language and length in bytes, then the text.
+    """
     # Ctrl-C is handled by the indexing process, which closes the socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -265,9 +268,9 @@ def main() -> None:
                 language, size = json.loads(head)
                 # SIGPROF kills this process when the time is over: nothing else interrupts a parser.
                 signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-                answer = json.dumps(outline(language, stream.read(size)))
+                response = json.dumps(outline(language, stream.read(size)))
                 signal.setitimer(signal.ITIMER_PROF, 0)
-                connection.sendall(answer.encode() + b"\n")
+                connection.sendall(response.encode() + b"\n")
         except TimeoutError:
             return
         except OSError:
@@ -275,7 +278,7 @@ def main() -> None:
 
 
 MAX_BYTES = 500_000
-"""Larger files are assumed to be generated, and get no outline."""
+"""Larger files are assumed to be generated, and are not parsed."""
 
 ANSWER_SECONDS = 30.0
 """Time limit for a response. Normally the parser process kills itself after CPU_SECONDS."""
@@ -360,7 +363,7 @@ class ParserProcess:
         return response
 
     def _start(self) -> bool:
-        """Start a process with this process's module path, but without the untrusted working folder."""
+        """Start a process without the untrusted working folder in its module path; False if that fails."""
         path = [part for part in sys.path if part]
         command = self._command or [sys.executable, "-P", "-S", "-c", _START.format(path=path)]
         ours, theirs = socket.socketpair()
@@ -377,7 +380,7 @@ class ParserProcess:
         return True
 
     def _end(self) -> int:
-        """End the process. Return its exit code, which is 0 if it ended by itself after idling."""
+        """End the process. Return its exit code; it is not 0 if a file killed the process."""
         connection, process = self._connection, self._process
         self._connection = self._process = None
         if connection is not None:

@@ -33,24 +33,24 @@ class Walk:
 
     def __init__(self, root: Path, extra: Sequence[str] = ()) -> None:
         self._root = root
-        self._start = rules_of(root, extra)
+        self._root_rules = rules_of(root, extra)
         self._tops: dict[bytes, None] = {b"": None} if is_in_repository(root) else {}
         """Top folders of the repositories that the walk has reached."""
         self._tracked_by_top: dict[bytes, list[bytes]] = {}
         """Cache of ignored but tracked files by repository."""
         self._rules_in: dict[bytes, Rules] = {}
-        """Cache of the rules of folders above single paths."""
+        """Cache of the rules of folders, for `below`."""
         self.unreadable: dict[str, None] = {}
         """Folders and files that exist but cannot be read."""
 
     def all(self) -> Iterator[Found]:
-        yield from self._folder(b"", self._start, is_root=True)
+        yield from self._walk_folder(b"", self._root_rules, is_root=True)
         yield from self._tracked(b"")
 
     def below(self, path: str) -> Iterator[Found]:
         """Yield a file, or the files of a folder; nothing if the path does not exist or is ignored."""
         whole = os.fsencode(path)
-        rules = self._start
+        rules = self._root_rules
         done = b""
         for part in whole.split(b"/"):
             done = done + b"/" + part if done else part
@@ -61,13 +61,13 @@ class Walk:
                 if done != whole:
                     rules = self._rules_of(done, rules)
             except OSError as error:
-                self._miss(done, error)
+                self._record_unreadable(done, error)
                 return
             if done == whole:
-                yield from self._folder(done, rules) if is_folder else self._file(done)
+                yield from self._walk_folder(done, rules) if is_folder else self._stat_file(done)
         yield from self._tracked(whole)
 
-    def _folder(self, path: bytes, rules: Rules, *, is_root: bool = False) -> Iterator[Found]:
+    def _walk_folder(self, path: bytes, rules: Rules, *, is_root: bool = False) -> Iterator[Found]:
         stack = [(path, rules)]
         while stack:
             path, rules = stack.pop()
@@ -75,7 +75,7 @@ class Walk:
                 with os.scandir(self._root / os.fsdecode(path)) as opened:
                     entries = sorted(opened, key=lambda entry: entry.name)
             except OSError as error:
-                self._miss(path, error)
+                self._record_unreadable(path, error)
                 continue
             if not is_root:
                 rules = self._inside(path, rules, [entry.name for entry in entries])
@@ -90,7 +90,7 @@ class Walk:
                 if is_folder:
                     folders.append((below, rules))
                 elif entry.is_file(follow_symlinks=False):
-                    yield from self._entry(below, entry)
+                    yield from self._stat_entry(below, entry)
             stack.extend(reversed(folders))
 
     def _inside(self, path: bytes, rules: Rules, names: Sequence[str]) -> Rules:
@@ -105,35 +105,35 @@ class Walk:
             found = self._rules_in[path] = self._inside(path, rules, names)
         return found
 
-    def _entry(self, path: bytes, entry: os.DirEntry[str]) -> Iterator[Found]:
+    def _stat_entry(self, path: bytes, entry: os.DirEntry[str]) -> Iterator[Found]:
         try:
             known = entry.stat(follow_symlinks=False)
         except OSError as error:
-            self._miss(path, error)
+            self._record_unreadable(path, error)
         else:
             yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
 
-    def _file(self, path: bytes) -> Iterator[Found]:
+    def _stat_file(self, path: bytes) -> Iterator[Found]:
         try:
             known = stat_below(self._root, os.fsdecode(path))
         except OSError as error:
-            self._miss(path, error)
+            self._record_unreadable(path, error)
         else:
             yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
 
-    def _miss(self, path: bytes, error: OSError) -> None:
+    def _record_unreadable(self, path: bytes, error: OSError) -> None:
         """Add a path to `unreadable`, unless it does not exist or is not a regular file."""
         name = os.fsdecode(path)
         if error.errno not in _GONE and not is_at_or_below(name, self.unreadable):
             self.unreadable[name] = None
 
     def _tracked(self, path: bytes) -> Iterator[Found]:
-        """Yield the files here that match an ignore rule but are tracked: git does not ignore those."""
+        """Yield the tracked files at or below `path` that match an ignore rule: git does not ignore them."""
         for top in self._tops:
             for whole in self._tracked_in(top):
                 is_here = not path or whole == path or whole.startswith(path + b"/")
-                if is_here and not self._start.is_ignored_by_us(whole):
-                    yield from self._file(whole)
+                if is_here and not self._root_rules.is_ignored_by_us(whole):
+                    yield from self._stat_file(whole)
 
     def _tracked_in(self, top: bytes) -> list[bytes]:
         found = self._tracked_by_top.get(top)
@@ -169,7 +169,7 @@ def is_in_repository(root: Path) -> bool:
 def stat_below(root: Path, path: str) -> os.stat_result:
     """Return the status of a regular file below the root.
 
-    Raise OSError for others, or if the path crosses a link.
+    Raise OSError if it is not a regular file, or if the path crosses a link.
     """
     folder, _, name = path.rpartition("/")
     here = open_folder(root, folder)
@@ -200,7 +200,7 @@ def open_folder(root: Path, path: str) -> int:
 
 
 def stat_in(folder: int, name: str) -> os.stat_result:
-    """Return the status of a regular file in an open folder. Raise OSError for others."""
+    """Return the status of a file in an open folder. Raise OSError if it is not a regular file."""
     if name in ("", ".", ".."):
         raise IsADirectoryError(name)
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -210,7 +210,7 @@ def stat_in(folder: int, name: str) -> os.stat_result:
 
 
 def open_in(folder: int, name: str) -> int:
-    """Open a regular file in an open folder. Raise OSError for others."""
+    """Open a file in an open folder. Raise OSError if it is not a regular file."""
     if name in ("", ".", ".."):
         raise IsADirectoryError(name)
     # Without O_NONBLOCK, opening a named pipe would block until a writer opens it.
@@ -221,7 +221,7 @@ def open_in(folder: int, name: str) -> int:
     return file
 
 
-_MAY_HAVE_GROWN_BYTES = 16_384
+_EXTRA_BYTES = 16_384
 """Bytes requested beyond the size of a file: it may have grown, and special file systems report size 0."""
 
 
@@ -245,18 +245,18 @@ class Reader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave()
+        self._close_folder()
 
     def read(self, path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         """Return the content of a file, and its status before it was read.
 
-        The content of a file that is too large is truncated, but longer than `max_bytes`. Raise OSError if
-        the file is not a regular file below the root, the path crosses a link, or it belongs to a database
-        that this process has open: closing any descriptor of such a file would release SQLite's locks.
+        The content of a larger file is truncated, but to more than `max_bytes`, so that the caller notices.
+        Raise OSError if the path is not a regular file below the root, crosses a link, or belongs to a
+        database that this process has open: closing a descriptor of such a file would release SQLite's locks.
         """
         folder, _, name = path.rpartition("/")
         if folder != self._path:
-            self._leave()
+            self._close_folder()
             self._folder = open_folder(self._root, folder)
             self._path = folder
         if identity(stat_in(self._folder, name)) in self._databases:
@@ -265,14 +265,14 @@ class Reader:
         try:
             known = os.fstat(descriptor)
             content = b""
-            wanted = min(known.st_size + _MAY_HAVE_GROWN_BYTES, max_bytes + 1)
+            wanted = min(known.st_size + _EXTRA_BYTES, max_bytes + 1)
             while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):
                 content += more
             return content, known
         finally:
             os.close(descriptor)
 
-    def _leave(self) -> None:
+    def _close_folder(self) -> None:
         if self._path is not None:
             self._path = None
             os.close(self._folder)

@@ -19,7 +19,8 @@ BUSY_TIMEOUT_SECONDS = 30.0
 CACHE_KIB = 32 * 1024
 
 CHECKPOINT_PAGES = 4000
-"""Size of the write-ahead log at a checkpoint: 16 MB, because the first update writes pages several times."""
+"""Size of the write-ahead log at a checkpoint, 16 MB: the first update writes a page several times, and a
+checkpoint copies it only once."""
 
 MERGE_SEGMENTS = 16
 """Number of FTS5 segments of one size that are merged into one. With the default of 4 words are rewritten
@@ -38,8 +39,8 @@ _WORDS_SETTINGS = {
     "crisismerge": 1000,
     "pgsz": WORDS_PAGE_BYTES,
 }
-"""By default FTS5 merges inside the transactions that write, eventually for half a second in one of them.
-This turns that off; `merge_words` merges instead."""
+"""Settings of FTS5. By default it merges segments inside writing transactions, which may then take half a
+second. These settings turn that off; `merge_words` merges instead."""
 
 QUICK_PAGES = 25_000
 """Maximum number of used pages (100 MB) for which VACUUM is run: it blocks other writers for about a
@@ -63,7 +64,7 @@ TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
 
 
 def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode: transactions are started explicitly."""
+    """Open a connection in autocommit mode: transactions are started explicitly. A reader cannot write."""
     connection = _open_readable(path, "rwc")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA synchronous = NORMAL")
@@ -74,6 +75,7 @@ def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
 
 
 def _open_readable(path: Path, mode: str) -> sqlite3.Connection:
+    """Open the file; as immutable if SQLite could not read it otherwise."""
     connection = _open(path, f"mode={mode}")
     if not _is_in_read_only_folder(connection, path):
         return connection
@@ -105,7 +107,7 @@ def _is_in_read_only_folder(connection: sqlite3.Connection, path: Path) -> bool:
         log = path.with_name(f"{path.name}-wal")
         return is_refused and path.is_file() and not (log.exists() and log.stat().st_size)
     except sqlite3.Error:
-        return False  # the first query will raise it
+        return False  # the first query will raise the error
     return False
 
 
@@ -138,7 +140,7 @@ def has_index(path: Path, application_id: int | None, *, any_version: bool = Fal
     """Return True if a file has an index. Nothing is written to the file.
 
     Raise NotAnIndex if the file belongs to another application, and IndexOutdated for an index of another
-    schema version, unless `any_version`: opening it with `SqliteIndex` would drop it.
+    schema version, unless `any_version`. `SqliteIndex` would drop such an index when it opens the file.
     """
     if not path.exists():
         return False
@@ -268,7 +270,7 @@ else:
     from backports import zstd
 
 LEVEL = 1
-"""Level 2 takes half as long again and saves a twentieth."""
+"""Compression level of zstd: level 2 takes 1.5 times as long and saves only a twentieth of the space."""
 
 
 class _Packer(threading.local):

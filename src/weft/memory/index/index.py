@@ -40,7 +40,8 @@ class SqliteIndex:
 
     Several processes may use one file. One process at a time updates a root; readers never wait. An update
     waits `wait_seconds` for an update by another process before it raises IndexBusy; `on_wait` is called with
-    the root if the wait is long.
+    the root if the wait is long. Only this user can access the file; with `is_shared`,
+    also its group.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class SqliteIndex:
         require_database(path)
         self._writer = connect(path)
         self._writing = threading.RLock()
+        """Held while `_writer` is used: threads share the connection."""
         self._readers: dict[threading.Thread, sqlite3.Connection] = {}
         self._opening = threading.Lock()
+        """Held while `_readers` is changed."""
         try:
             prepare_tables(self._writer, path, application_id)
         except BaseException:
@@ -83,7 +86,7 @@ class SqliteIndex:
         if busy:
             raise busy[0]
         with clear_errors(self.path):
-            return msgspec.structs.replace(report, index_bytes=self._bytes())
+            return msgspec.structs.replace(report, index_bytes=self._index_bytes())
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
         """Update a few files or folders below a root."""
@@ -160,8 +163,8 @@ class SqliteIndex:
         return found
 
     def _lines(self, ends: Mapping[int, int]) -> dict[int, list[bytes]]:
-        """Return the first lines of each file, at least as many as `ends` has; damaged files are left out."""
-        texts = {file_id: self._encoded(file_id) for file_id in ends}
+        """Return the lines of each file by id, at least up to its line in `ends`; leave out damaged files."""
+        texts = {file_id: self._stored_text(file_id) for file_id in ends}
         damaged = [file_id for file_id, text in texts.items() if text is None]
         if damaged:
             self._schedule_reindex(damaged)
@@ -169,7 +172,7 @@ class SqliteIndex:
             file_id: text.split(b"\n", ends[file_id]) for file_id, text in texts.items() if text is not None
         }
 
-    def _encoded(self, file_id: int) -> bytes | None:
+    def _stored_text(self, file_id: int) -> bytes | None:
         """Return the stored text of a file, or None if it is damaged."""
         row = self.reader.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
         return b"" if row is None else unpack(row[0])
@@ -209,7 +212,7 @@ class SqliteIndex:
             "files": sum(root["files"] for root in roots),
             "chunks": self.reader.execute("SELECT count(*) FROM memory_chunks").fetchone()[0],
             "text_bytes": sum(root["text_bytes"] for root in roots),
-            "index_bytes": self._bytes(),
+            "index_bytes": self._index_bytes(),
         }
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
@@ -278,7 +281,7 @@ class SqliteIndex:
                 with suppress(sqlite3.Error):
                     lease.release()
 
-    def _bytes(self) -> int:
+    def _index_bytes(self) -> int:
         try:
             row = self.reader.execute(
                 "SELECT sum(pgsize) FROM dbstat WHERE aggregate = TRUE AND name LIKE 'memory\\_%' ESCAPE '\\'"

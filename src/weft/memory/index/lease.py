@@ -22,7 +22,7 @@ RENEW_SECONDS = 4.0
 """Interval of renewals by the background thread, for times when nothing is written."""
 
 SAY_SECONDS = 1.0
-"""How long to wait for another process before `on_wait` is called."""
+"""How long to wait for another process's lease before `on_wait` is called."""
 
 _POLL_SECONDS = 0.05
 
@@ -47,14 +47,14 @@ class Lease:
         wait_seconds: float = WAIT_SECONDS,
         on_wait: Callable[[str], None] | None = None,
     ) -> Self:
-        """Acquire the lease of a root, which is added if it is new; wait while another process has it.
+        """Acquire the lease of a root; wait while another process has it. A new root is added to the index.
 
         `on_wait` is called once with the root if the wait is long. Raise IndexBusy after `wait_seconds`.
         """
         owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         begun = time.monotonic()
         while True:
-            root_id = _try(connection, root, owner)
+            root_id = _try_acquire(connection, root, owner)
             if root_id is not None:
                 return cls(connection, root_id, root, owner)
             waited = time.monotonic() - begun
@@ -66,10 +66,7 @@ class Lease:
             time.sleep(_POLL_SECONDS)
 
     def renew(self) -> None:
-        """Renew the lease inside a transaction.
-
-        Raise LeaseLost, which rolls it back, if the lease is lost.
-        """
+        """Renew the lease inside a transaction. Raise LeaseLost if it is lost, which rolls that back."""
         require_shape(self._connection)
         if not self._renew(self._connection):
             raise LeaseLost(self._root)
@@ -105,7 +102,8 @@ class Lease:
         )
 
 
-def _try(connection: sqlite3.Connection, root: str, owner: str) -> int | None:
+def _try_acquire(connection: sqlite3.Connection, root: str, owner: str) -> int | None:
+    """Acquire the lease and return the id of the root; None if another process has the lease."""
     if _is_held(connection, root):
         return None  # checked before the transaction, which would wait for the holder's writes
     with transaction(connection):

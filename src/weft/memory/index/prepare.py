@@ -32,7 +32,7 @@ from weft.memory.search.query import fields_of, path_words
 MAX_TITLE_CHARACTERS = 200
 
 _NAME = re.compile(r"[\w$]+")
-_LETTER = re.compile(r"[^\W_]")
+_WORD_CHARACTER = re.compile(r"[^\W_]")
 
 
 class PreparedChunk(Struct, frozen=True, array_like=True, gc=False):
@@ -52,12 +52,14 @@ class Prepared(Struct, frozen=True, array_like=True, gc=False):
 
     hash: bytes
     skipped: str | None = None
+    """Why the text is not indexed: binary or too_large; None if it is indexed."""
     lines: int = 0
     language: str | None = None
     title: str | None = None
     symbols: bytes | None = None
     """JSON, as in `memory_files`."""
     text: bytes = b""
+    """Compressed by `pack`."""
     chunks: tuple[PreparedChunk, ...] = ()
 
 
@@ -113,14 +115,14 @@ def _chunks(path: str, lines: list[str], outline: Outline) -> list[PreparedChunk
     symbols = outline.symbols
     starts = [symbol.line for symbol in symbols]
     return [
-        _chunk(path, lines, part, _within(symbols, starts, part[0], part[1]), outline.title)
+        _chunk(path, lines, part, _symbols_in(symbols, starts, part[0], part[1]), outline.title)
         for number, part in enumerate(cut(lines, starts))
-        if not number or _LETTER.search(text_at(lines, part))
+        if not number or _WORD_CHARACTER.search(text_at(lines, part))
     ]
 
 
-def _within(symbols: tuple[Symbol, ...], starts: list[int], first: int, last: int) -> tuple[Symbol, ...]:
-    """Return the symbols of these lines, preceded by the one that encloses the first line."""
+def _symbols_in(symbols: tuple[Symbol, ...], starts: list[int], first: int, last: int) -> tuple[Symbol, ...]:
+    """Return the symbols of these lines; if none starts at the first line, also the last symbol above."""
     begin, end = bisect_right(starts, first - 1), bisect_right(starts, last)
     starts_here = begin < len(starts) and starts[begin] == first
     return symbols[max(0, begin - (0 if starts_here else 1)) : end]
@@ -216,7 +218,7 @@ NICENESS = 3
 
 
 def main() -> None:
-    """Process batches from standard input until it ends."""
+    """Prepare batches from standard input until it is closed; write the results to standard output."""
     # Ctrl-C is handled by the indexing process, which closes standard input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
@@ -240,7 +242,7 @@ class PrepareProcess:
         self._is_unusable = False
 
     def prepare(self, batch: Batch) -> list[Done] | None:
-        """Return the prepared files; None if they killed the process, or none can be started."""
+        """Return the prepared files; None if they killed the process, or if no process can be started."""
         if self._process is None and not self._is_unusable:
             self._process = _start()
         process = self._process
@@ -258,7 +260,7 @@ class PrepareProcess:
         return done
 
     def is_usable(self) -> bool:
-        """Return True if a process responds to an empty batch; if not, no other one is started."""
+        """Return False if a new process fails even with an empty batch; then no further one is started."""
         if self._process is None and not self._is_unusable:
             self._is_unusable = self.prepare(Batch(b"/", 0, [])) is None
         return not self._is_unusable
@@ -275,7 +277,7 @@ class PrepareProcess:
 
 
 def _start() -> subprocess.Popen[bytes] | None:
-    """Start a process with this process's module path, but without the untrusted working folder."""
+    """Start a process without the untrusted working folder in its module path; None if that fails."""
     path = [part for part in sys.path if part]
     command = [sys.executable, "-P", "-c", _START.format(path=path)]
     try:
@@ -286,8 +288,8 @@ def _start() -> subprocess.Popen[bytes] | None:
 
 FILES_A_BATCH = 200
 BYTES_A_BATCH = 800_000
-"""A batch of this size takes about as long as a transaction should. Half of it would take a twentieth longer
-to write, and twice as many pauses."""
+"""Writing a batch of this size takes about as long as a transaction should. With batches of half this size
+writing takes a twentieth longer and pauses twice as often."""
 
 WORTH_BYTES = 6_000_000
 """With fewer bytes, starting processes takes longer than they save."""
@@ -319,10 +321,10 @@ class _Pool:
         self._root = root
         self._max_bytes = max_bytes
         self._batches = _batches(root, files, max_bytes, hashes)
-        self._taking = threading.Lock()
+        self._taking = threading.Lock()  # threads may not share a generator without a lock
         self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
-        """Holds one batch, besides those of the threads: whatever is queued at the end is written by one
-        core."""
+        """Holds one batch, besides those of the threads: while the last queued batches are written, all other
+        cores are idle."""
         self._is_over = threading.Event()
         self._error: Exception | None = None
 

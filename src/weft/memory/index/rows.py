@@ -17,7 +17,7 @@ VALUES ('delete', ?, ?, ?, ?, ?, ?)"""
 def insert_file(
     connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
 ) -> None:
-    """Insert a file, which must not be in the index."""
+    """Insert a file that is not in the index; for `is_settled` see the column of `memory_files`."""
     file_id = connection.execute(
         """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
             lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
@@ -39,7 +39,7 @@ def insert_file(
     if prepared.skipped:
         return
     connection.execute("INSERT INTO memory_texts VALUES (?, ?)", [file_id, prepared.text])
-    numbered = list(enumerate(prepared.chunks, _last_number(connection) + 1))
+    numbered = list(enumerate(prepared.chunks, _last_chunk_id(connection) + 1))
     connection.executemany(
         "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
@@ -59,8 +59,8 @@ def insert_file(
     connection.executemany(_INSERT_WORDS, [(number, *chunk.fields) for number, chunk in numbered])
 
 
-def _last_number(connection: sqlite3.Connection) -> int:
-    """Return the largest id of a chunk, or of orphaned words of a damaged file."""
+def _last_chunk_id(connection: sqlite3.Connection) -> int:
+    """Return the largest id in use: of a chunk, or of words left over from a damaged file."""
     statement = """SELECT max(coalesce((SELECT max(id) FROM memory_chunks), 0),
         coalesce((SELECT max(id) FROM memory_words_docsize), 0))"""
     return int(connection.execute(statement).fetchone()[0])

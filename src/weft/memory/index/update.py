@@ -56,6 +56,7 @@ class Update:
         self._settings = settings
         self._on_progress = on_progress
         self._known = self._read_known()
+        """By path: id, size, mtime_ns, ctime_ns, is_settled, hash and skipped of `memory_files`."""
         self._added = self._changed = self._removed = self._seen = 0
         self._total: int | None = None
         self._skipped: dict[str, int] = {}
@@ -68,7 +69,7 @@ class Update:
         found = {each.path: each for each in walk.all()}
         if "" in walk.unreadable:
             raise RootUnavailable(str(self._root), "it cannot be read")
-        self._compare(found, self._without_unreadable(list(self._known), walk))
+        self._write_difference(found, self._without_unreadable(list(self._known), walk))
         with self._writing():
             self._connection.execute(
                 "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
@@ -84,7 +85,7 @@ class Update:
         for path in paths:
             found |= {each.path: each for each in walk.below(path)}
         known = list(at_or_below(self._known, frozenset(paths)))
-        self._compare(found, self._without_unreadable(known, walk))
+        self._write_difference(found, self._without_unreadable(known, walk))
         return self._report()
 
     def _without_unreadable(self, known: Sequence[str], walk: Walk) -> Sequence[str]:
@@ -96,14 +97,14 @@ class Update:
         kept = frozenset(at_or_below(known, walk.unreadable))
         return [path for path in known if path not in kept]
 
-    def _compare(self, found: dict[str, Found], known: Sequence[str]) -> None:
-        """Write the difference between the files found and the files known."""
+    def _write_difference(self, found: dict[str, Found], known: Sequence[str]) -> None:
+        """Write the difference between the files found on disk and the files known to the index."""
         self._total = len(found)
         self._remove([path for path in known if path not in found])
-        fresh = [each for each in found.values() if not self._is_unchanged(each)]
-        self._seen = len(found) - len(fresh)
+        to_read = [each for each in found.values() if not self._is_unchanged(each)]
+        self._seen = len(found) - len(to_read)
         self._report_progress()
-        self._write(fresh)
+        self._write(to_read)
 
     def drop(self) -> None:
         """Delete the root and its files from the index."""
@@ -131,38 +132,41 @@ class Update:
             self._skip(known[6])
         return True
 
-    def _write(self, fresh: Sequence[Found]) -> None:
+    def _write(self, to_read: Sequence[Found]) -> None:
         limit = self._settings.max_file_bytes
-        large = [each for each in fresh if each.size > limit]
-        self._write_some([Done(each, Prepared(b"", "too_large")) for each in large])
+        large = [each for each in to_read if each.size > limit]
+        self._write_files([Done(each, Prepared(b"", "too_large")) for each in large])
         begun_ns = time.time_ns()
-        small = [each for each in fresh if each.size <= limit and _is_nameable(each.path)]
-        for _ in range(len(fresh) - len(large) - len(small)):
+        small = [each for each in to_read if each.size <= limit and _is_nameable(each.path)]
+        for _ in range(len(to_read) - len(large) - len(small)):
             self._skip("unreadable")
         for done in prepare_files(self._root, small, limit, self._hashes(small)):
-            self._write_some(done, begun_ns)
+            self._write_files(done, begun_ns)
 
     def _hashes(self, files: Sequence[Found]) -> dict[str, bytes]:
         """Return the known hashes of indexed texts, by which a touched but unchanged file is recognised."""
         known = ((each.path, self._known.get(each.path)) for each in files)
         return {path: row[5] for path, row in known if row is not None and row[5] and row[6] is None}
 
-    def _write_some(self, files: Sequence[Done], read_ns: int = 0) -> None:
-        """Write prepared files in short transactions."""
+    def _write_files(self, files: Sequence[Done], read_ns: int = 0) -> None:
+        """Write prepared files in short transactions.
+
+        `read_ns` is a time before the files were read; 0 if they were not read.
+        """
         written = 0
         while written < len(files):
             with self._writing() as deadline:
-                is_time = True
-                while written < len(files) and is_time:
+                has_time = True
+                while written < len(files) and has_time:
                     self._write_file(files[written], read_ns)
                     written += 1
-                    is_time = time.monotonic() < deadline
+                    has_time = time.monotonic() < deadline
         self._seen += len(files)
         self._report_progress()
 
     @contextmanager
     def _writing(self) -> Iterator[float]:
-        """Open a transaction, which fails if the lease is lost. Yield the time when it should end."""
+        """Open a transaction, which fails if the lease is lost. Yield its deadline (`time.monotonic`)."""
         with transaction(self._connection):
             self._lease.renew()
             yield time.monotonic() + WRITE_SECONDS
@@ -200,13 +204,13 @@ class Update:
         deleted = 0
         while deleted < len(paths):
             with self._writing() as deadline:
-                is_time = True
-                while deleted < len(paths) and is_time:
+                has_time = True
+                while deleted < len(paths) and has_time:
                     known = self._known.pop(paths[deleted])
                     delete_file(self._connection, known[0])
                     self._removed += known[6] is None
                     deleted += 1
-                    is_time = time.monotonic() < deadline
+                    has_time = time.monotonic() < deadline
             self._report_progress()
 
     def _skip(self, reason: str) -> None:

@@ -66,7 +66,7 @@ AGAIN_SECONDS = 1.0
 """Delay before a failed update is retried."""
 
 LOOK_SECONDS = 0.2
-"""Interval of checks for roots while none exists."""
+"""Interval between checks for roots while no root exists."""
 
 CLOSED = frozenset({".git", ".weft"})
 
@@ -129,7 +129,7 @@ def watch_roots(
 
 
 class _Watcher:
-    """Watched roots, and the changes that are still to be indexed."""
+    """Watches roots, and indexes their changes."""
 
     def __init__(
         self,
@@ -145,6 +145,7 @@ class _Watcher:
         self._stop = stop
         self._outputs = outputs
         self._pending: dict[Path, set[str]] = {}
+        """Changed paths by root; `.` is the root itself."""
         self._last_warning = ""
         self._retry_at = 0.0
         """When failed updates are retried."""

@@ -1,6 +1,6 @@
 """Reorders the best matches by embeddings, which are stored in the index.
 
-An unchanged file is never embedded twice.
+The chunks of an unchanged file are embedded only once.
 """
 
 import hashlib
@@ -67,18 +67,18 @@ class Vectors:
 
     def _load(self, keys: Sequence[Key]) -> dict[Key, Vector]:
         files = ", ".join(str(file) for file, _ in set(keys))
-        numbers = ", ".join(str(number) for _, number in set(keys))
+        hashes = ", ".join(str(text_hash) for _, text_hash in set(keys))
         rows = self._connection.execute(
             f"""SELECT file_id, chunk_hash, vector FROM memory_vectors
-            WHERE file_id IN ({files}) AND chunk_hash IN ({numbers}) AND embedder = ?""",  # noqa: S608 - numbers only
+            WHERE file_id IN ({files}) AND chunk_hash IN ({hashes}) AND embedder = ?""",  # noqa: S608 - numbers only
             [self._embedder.id],
         )
-        return {(file, number): array("f", vector) for file, number, vector in rows}
+        return {(file, text_hash): array("f", vector) for file, text_hash, vector in rows}
 
     def _store(self, vectors: Mapping[Key, "array[float]"]) -> None:
-        """Store the vectors of files that are still indexed; delete their vectors from other embedders."""
+        """Store the vectors of files that are still indexed; delete their vectors of other embedders."""
         model = self._embedder.id
-        rows = [(number, model, vector.tobytes(), file) for (file, number), vector in vectors.items()]
+        rows = [(text_hash, model, vector.tobytes(), file) for (file, text_hash), vector in vectors.items()]
         with transaction(self._connection):
             require_shape(self._connection)
             self._connection.executemany(
@@ -122,7 +122,7 @@ class HybridMatcher:
         if len(found) < 2:
             return found[: query.limit]
         first, remaining = found[:CANDIDATES], found[CANDIDATES:]
-        by_meaning = self._order(_query_text(query), first)
+        by_meaning = self._order_by_meaning(_query_text(query), first)
         ranks = {index: rank for rank, index in enumerate(by_meaning)}
         fused = [
             (not _is_named(match), -_fuse(index, ranks[index]), index) for index, match in enumerate(first)
@@ -130,7 +130,7 @@ class HybridMatcher:
         order = [first[index] for _, _, index in sorted(fused)] + remaining
         return _reassign_scores(order)[: query.limit]
 
-    def _order(self, text: str, matches: list[Match]) -> list[int]:
+    def _order_by_meaning(self, text: str, matches: list[Match]) -> list[int]:
         """Return the indexes of the matches, nearest to the text first."""
         [wanted] = self._embedder.embed([text])
         vectors = self._vectors.embed([_text_to_embed(match) for match in matches])
@@ -151,6 +151,7 @@ def _query_text(query: Query) -> str:
 
 
 def _is_named(match: Match) -> bool:
+    """Return True if the query names the file: only such files have scores in this range."""
     return match.score >= 1 - NAMED_SHARE
 
 

@@ -18,12 +18,12 @@ FIELD_WEIGHTS = "4.0, 2.0, 1.0, 1.0, 1.0"
 less than 0.01 on the repositories tried."""
 
 MAX_ROWS = 2_500
-"""Maximum number of rows scored in all files, rarest words first. To score a row takes a microsecond, to skip
-it a twentieth of that."""
+"""Words are scored in all files, rarest first, as long as they have at most this many rows together. To score
+a row takes a microsecond, to skip it a twentieth of that."""
 
 MAX_PASSED = 20_000
-"""Maximum number of rows of all words together. Words beyond MAX_ROWS are scored only in the best files so
-far."""
+"""Further words are scored only in the best files found so far, and ignored once the words together have more
+rows than this."""
 
 COMMON_FIT = 1.0
 """Score of a chunk for a common word, as if it had average length and contained the word once."""
@@ -51,7 +51,7 @@ class Hits(Struct, frozen=True):
     value: float
     """Weight of the word multiplied by its rarity."""
     rows: Sequence[tuple[int, int, float]]
-    """Chunk id, file id and score from 0 to 3 (BM25's k1 + 1)."""
+    """Chunk id, file id and score from 0 to 3 (`K1` + 1)."""
 
 
 class Counted(Struct, frozen=True):
@@ -71,13 +71,14 @@ class Lookup:
     def __init__(self, connection: sqlite3.Connection, strategy: Strategy, roots: Sequence[str]) -> None:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
-        self._root_ids = self._chosen(roots)
+        self._root_ids = self._find_root_ids(roots)
         # Count in the full-text index itself, as bm25() does: it may still have words of damaged files.
         statement = "SELECT count(*) FROM memory_words_docsize"
         self._all_chunks: int = connection.execute(statement).fetchone()[0]
         self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
         self._counts_within: dict[str, int] = {}
         self._left_to_count = MAX_PASSED
+        """Number of rows that `_count_within` may still read; beyond it counts are estimated."""
 
     @property
     def root_ids(self) -> list[int] | None:
@@ -85,7 +86,7 @@ class Lookup:
         return self._root_ids
 
     def count(self, words: Sequence[Word]) -> Counted:
-        """Count the chunks of each word, and decide where to score it; at least one is scored everywhere."""
+        """Count the chunks of each word, and decide where to score it; the rarest is scored in all files."""
         counted = sorted(
             ((self._count(word, MAX_PASSED), word) for word in words),
             key=lambda each: (each[0], each[1].stem),
@@ -114,7 +115,7 @@ class Lookup:
         statement = f"""SELECT memory_chunks.id, file_id, {COMMON_FIT} FROM memory_words
             JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
             WHERE memory_words MATCH ? AND +memory_words.rowid IN
-                (SELECT id FROM memory_chunks WHERE file_id IN ({_list(files)}))"""  # noqa: S608 - numbers only
+                (SELECT id FROM memory_chunks WHERE file_id IN ({_join(files)}))"""  # noqa: S608 - numbers only
         return [
             Hits(
                 word,
@@ -125,7 +126,7 @@ class Lookup:
         ]
 
     def pairs(self, pairs: Sequence[Word], found: Sequence[Hits]) -> list[Hits]:
-        """Return the hits of pairs of words that were scored everywhere; other pairs have too many rows."""
+        """Return the hits of pairs whose words are both in `found`; other pairs have too many rows."""
         stems = {hits.word.stem for hits in found}
         wanted = [pair for pair in pairs if stems.issuperset(pair.stem.split())]
         counted = [(self._count(pair), pair) for pair in wanted]
@@ -149,18 +150,18 @@ class Lookup:
         query = f"""SELECT count(*) FROM memory_words
             CROSS JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
             CROSS JOIN memory_files ON memory_files.id = file_id
-            WHERE memory_words MATCH ? AND root_id IN ({_list(root_ids)})"""  # noqa: S608 - numbers only
+            WHERE memory_words MATCH ? AND root_id IN ({_join(root_ids)})"""  # noqa: S608 - numbers only
         within: int = self._connection.execute(query, [self._expression(word)]).fetchone()[0]
         self._counts_within[word.text] = within
         return within
 
     def _chunks_within(self, root_ids: Sequence[int]) -> int:
         query = f"""SELECT count(*) FROM memory_files JOIN memory_chunks ON file_id = memory_files.id
-            WHERE root_id IN ({_list(root_ids)})"""  # noqa: S608 - numbers only
+            WHERE root_id IN ({_join(root_ids)})"""  # noqa: S608 - numbers only
         return int(self._connection.execute(query).fetchone()[0])
 
     def _count(self, word: Word, at_most: int = -1) -> int:
-        """Count the chunks that contain the word, up to `at_most`."""
+        """Count the chunks that contain the word, up to `at_most`; -1 means all."""
         query = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
         return int(self._connection.execute(query, [self._expression(word), at_most]).fetchone()[0])
 
@@ -181,7 +182,7 @@ class Lookup:
         if self._root_ids is not None:
             best += """ JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
                 JOIN memory_files ON memory_files.id = file_id"""
-            where += f" AND root_id IN ({_list(self._root_ids)})"
+            where += f" AND root_id IN ({_join(self._root_ids)})"
         return f"""SELECT best.id, file_id, score FROM ({best} {where} ORDER BY score, id LIMIT ?) AS best
             JOIN memory_chunks ON memory_chunks.id = best.id"""  # noqa: S608 - numbers only
 
@@ -189,7 +190,7 @@ class Lookup:
         # A word consists of letters, digits and spaces, so quotes suffice.
         return f'{self._columns}"{word.text}"'
 
-    def _chosen(self, roots: Sequence[str]) -> list[int] | None:
+    def _find_root_ids(self, roots: Sequence[str]) -> list[int] | None:
         """Return the ids of the roots; None if these are all roots of the index."""
         if not roots:
             return None
@@ -208,5 +209,5 @@ def with_our_k1(fit: float) -> float:
     return (K1 + 1) * times / (times + K1)
 
 
-def _list(numbers: Sequence[int]) -> str:
+def _join(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers))

@@ -18,10 +18,10 @@ COMMON_FILES = 30
 """Number of files, best by their rarer words, in which common words are scored."""
 
 MAX_NAMED = 5
-"""A path ending that matches more files than this (`__init__.py`) names none of them."""
+"""The end of a path that matches more files than this (`__init__.py`) does not name a file."""
 
 MAX_EXPLAINED = 4_000
-"""Number of characters of a chunk searched first to explain a match: enough except for minified files."""
+"""How many characters of a chunk are searched first for the words that matched; minified files need more."""
 
 FIELDS = ("path", "symbols", "headings", "content")
 
@@ -61,7 +61,7 @@ class LexicalMatcher:
         tally = Tally(words, pairs, counted.value)
         if counted.common:
             tally.add(lookup.words_within(counted.common, tally.best_files(COMMON_FILES)))
-        named = _named(self._index.reader, sought.paths, lookup.root_ids)
+        named = _find_named_files(self._index.reader, sought.paths, lookup.root_ids)
         files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
         wordless = [file.id for file in files if file.id not in tally.chunks]
         first_chunks = _first_chunks(self._index.reader, wordless)
@@ -69,14 +69,15 @@ class LexicalMatcher:
         return rank(known, tally, sought.stems, first_chunks)
 
     def _files(self, ids: Iterable[int], named: dict[int, int], sought: QueryWords) -> list[FoundFile]:
+        """Return the files; those whose name consists of the words of the query, if few, are named too."""
         rows = _rows(
             self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
         )
         names = [name_words(path) for _, path, _ in rows]
-        self._stemmer.stem([word for words in names for word in words])
+        self._stemmer.stem([word for words in names for word in words])  # all at once, for its cache
         stems = [frozenset(self._stemmer.stem(words)) for words in names]
         wanted = sought.stems
-        exact = wanted and stems.count(wanted) <= MAX_NAMED
+        is_distinctive = wanted and stems.count(wanted) <= MAX_NAMED
         texts = {word.text for word in sought.words}
         return [
             FoundFile(
@@ -84,7 +85,7 @@ class LexicalMatcher:
                 path,
                 lines,
                 each,
-                named.get(number) or (_naming(words, texts) if exact and each == wanted else 0),
+                named.get(number) or (_naming(words, texts) if is_distinctive and each == wanted else 0),
             )
             for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
         ]
@@ -118,7 +119,7 @@ class LexicalMatcher:
 
 
 def _naming(name: Sequence[str], sought: Set[str]) -> int:
-    """Return the naming of a file that has the stems of the query: 2 for the exact words, else 1."""
+    """Return `FoundFile.naming` for a name with the stems of the query: 2 for its exact words, else 1."""
     return 2 if sought == set(name) else 1
 
 
@@ -142,10 +143,10 @@ def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str,
     return {name: words for name, words in found.items() if words}
 
 
-def _named(
+def _find_named_files(
     connection: sqlite3.Connection, paths: Sequence[str], root_ids: list[int] | None
 ) -> dict[int, int]:
-    """Return the ids of files with one of these paths (2), or with a path that ends with one (1)."""
+    """Return `FoundFile.naming` by file id: 2 for one of these paths, 1 for a path that ends with one."""
     if not paths:
         return {}
     ends = " OR ".join(

@@ -53,7 +53,7 @@ def camel_words(text: bytes) -> str:
 
 @lru_cache(maxsize=100_000)
 def _parts(name: bytes) -> tuple[bytes, ...]:
-    """Return the parts of a name in lower case; empty if it has only one."""
+    """Return the parts of a name in lower case; empty if it is too long, or not a camelCase name."""
     if name.isupper() or name.istitle() or len(name) > MAX_PART_SOURCE:
         return ()
     parts = [part.lower() for part in _PART.findall(name)]
@@ -84,11 +84,11 @@ def fields_of(path: str, symbols: str, headings: str, content: bytes) -> tuple[s
 
 _WORD = re.compile(r"[^\W_]+")
 
-_BY_SPACES = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
+_NON_WORDS_TO_SPACES = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
 """Translates all ASCII characters outside words to spaces: much faster than a regular expression."""
 
 MAX_KNOWN = 50_000
-"""Maximum number of cached stems."""
+"""The cache is cleared when it has more stems than this."""
 
 
 class Stemmer:
@@ -132,7 +132,7 @@ class Stemmer:
         self._database.close()
 
     def _tokenize(self, words: Sequence[str]) -> list[tuple[int, str]]:
-        """Return index and stem of each token of the words."""
+        """Return for each token the index of its word and its stem."""
         with self._lock:
             self._database.execute("BEGIN")
             try:
@@ -148,7 +148,7 @@ def _words_with_prefix(text: str, prefixes: Set[str]) -> list[str]:
     Words with non-ASCII letters are always included, because the tokenizer removes accents.
     """
     if text.isascii():
-        whole = text.lower().translate(_BY_SPACES).split()
+        whole = text.lower().translate(_NON_WORDS_TO_SPACES).split()
         words = {*whole, *camel_parts(text)}
         return [word for word in words if word[:2] in prefixes or word[:1] in prefixes]
     words = {*_WORD.findall(text.lower()), *camel_parts(text)}
@@ -169,7 +169,7 @@ FEW_WORDS = 12
 query."""
 
 PAIR_WEIGHT = 0.3
-"""Weight of a pair of words relative to its words. Values from 0.2 to 0.6 made no difference on any
+"""Weight of a pair of words relative to the lighter of them. Values from 0.2 to 0.6 made no difference on any
 repository tried."""
 
 NAME_WEIGHT = 1.0
@@ -199,7 +199,7 @@ ACTION_WORDS = frozenset(
 _JOINT = re.compile(r"[_.-]|::|->")
 """Separator between the words of one name."""
 _MENTION = re.compile(r"[^\s\"'`()<>\[\]{},;:|*=]+")
-_LIKE_A_FILE = re.compile(r"\w\.\w{1,8}$")
+_FILE_SUFFIX = re.compile(r"\w\.\w{1,8}$")
 
 
 class Word(Struct, frozen=True):
@@ -229,7 +229,7 @@ def split_query(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
     texts = [(_clean(part.text), part.weight) for part in parts if part.weight > 0]
     cut = [(_WORD.findall(text), weight) for text, weight in texts]
     gaps = [_WORD.split(text) for text, _ in texts]
-    found = _weighed(cut, stemmer, STOP_WORDS) or _weighed(cut, stemmer, frozenset())
+    found = _weigh(cut, stemmer, STOP_WORDS) or _weigh(cut, stemmer, frozenset())
     words = sorted(found.values(), key=lambda word: (-word.weight, word.text))[:MAX_WORDS]
     kept = {word.stem: word for word in words}
     return QueryWords(
@@ -243,9 +243,10 @@ def _clean(text: str) -> str:
 
 
 Cut = Sequence[tuple[list[str], float]]
+"""The words and the weight of each part of a query."""
 
 
-def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word]:
+def _weigh(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word]:
     """Return the words by stem; a repeated word weighs more, but not in proportion."""
     found: dict[str, Word] = {}
     for words, part_weight in cut:
@@ -272,7 +273,10 @@ def _weighed(cut: Cut, stemmer: Stemmer, stop: frozenset[str]) -> dict[str, Word
 def _pairs(
     cut: Iterable[tuple[tuple[list[str], float], list[str]]], stemmer: Stemmer, kept: dict[str, Word]
 ) -> tuple[Word, ...]:
-    """Return pairs of adjacent words that are both kept: `event loop`, `event_loop`."""
+    """Return pairs of adjacent words that are both kept: `event loop`, `event_loop`.
+
+    `cut` has for each part of the query its words and weight, and the texts between the words.
+    """
     found: dict[str, Word] = {}
     for (words, _), gaps in cut:
         lower = [word.lower() for word in words]
@@ -293,7 +297,7 @@ def _paths(texts: Iterable[str]) -> tuple[str, ...]:
     for text in texts:
         for mention in _MENTION.findall(text):
             path = mention.rstrip(".?!").removeprefix("./").strip("/").replace("\0", "")
-            if path and ("/" in path or _LIKE_A_FILE.search(path)):
+            if path and ("/" in path or _FILE_SUFFIX.search(path)):
                 found[path] = None
                 if len(found) == MAX_PATHS:
                     return tuple(found)

@@ -26,7 +26,7 @@ HALF = 4.0
 """A file has score 0.5 if its points are this many times the value of all words of the query."""
 
 NAMED_SHARE = 0.06
-"""The top part of 0..1 is reserved for files named in the query; its upper half for whole paths and names."""
+"""The highest scores, this share of 0..1, are for files named in the query; half of them for exact names."""
 
 FURTHER_CHUNKS = 2
 """Maximum number of chunks of a file in a result after its best one."""
@@ -47,7 +47,7 @@ class FoundFile(Struct, frozen=True):
     """Stems of the words of its name without the suffix."""
     naming: int = 0
     """2: the query contains its path or its exact name; 1: the end of its path, or its name in an inflected
-    form."""
+    form; 0: the query does not name it."""
 
 
 class Ranked(Struct, frozen=True):
@@ -64,9 +64,11 @@ class Tally:
     def __init__(self, words: Sequence[Hits], pairs: Sequence[Hits], all_words_value: float) -> None:
         self._total = all_words_value or 1.0
         self._covered: dict[int, float] = {}
+        """Sum of the values of the query's words that a file contains, by file."""
         self._values: dict[int, dict[int, float]] = {}
         """Sum of the values of a chunk's words, by file and chunk."""
         self._sums: dict[int, float] = {}
+        """Sum of the values of a file's best chunks, weighted by CHUNK_SHARES, by file."""
         self.chunks: dict[int, list[tuple[int, float]]] = {}
         """Best chunks by file, best first, each with the sum of the values of its words."""
         self.add(words, pairs)
@@ -98,7 +100,7 @@ class Tally:
         return self._sums.get(file, 0.0) * (1 - COVERAGE_SHARE + COVERAGE_SHARE * covered)
 
     def score(self, file: FoundFile, stems: Set[str]) -> float:
-        """Return the score of a file, from 0 to 1."""
+        """Return the score of a file, from 0 to 1; `stems` are those of the query."""
         points = (
             self._sum(file.id) * (1 + SIZE_SHARE * math.log1p(file.lines)) * kind_factor(file.path, stems)
         )
