@@ -5,20 +5,21 @@ from typing import TYPE_CHECKING, Any
 from weft.errors import EXIT_UNAVAILABLE, WeftError
 
 if TYPE_CHECKING:
-    # Not at run time: model names are checked without the evaluator, which is slow to import.
+    # Not at run time: model names are checked without importing the evaluator, which is slow.
     from weft.evaluator.results import TaskError, TaskFailureReason
 
 
-_AFTER_SENDING = ("connection_error", "protocol_error", "execution_timeout")
-"""Reasons of errors that usually occur after the request was sent."""
+_CHARGED = ("connection_error", "protocol_error", "execution_timeout")
+"""Reasons of errors that usually occur after the request was sent, so that the provider charges for it."""
 
 
 class ModelError(WeftError):
     """A request to a model failed, or its response was invalid.
 
-    `reason`: `connection_error` (not reached, hung, cut), `llm_error` (the provider refuses or is broken),
-    `protocol_error` (an invalid response such as HTML or truncated JSON), `configuration_error` (no key,
-    unknown model), `dependency_error` (a missing extra), `execution_timeout`.
+    `reason`: `connection_error` (the provider cannot be reached, hangs or cuts the connection),
+    `llm_error` (the provider refuses the request or fails), `protocol_error` (an invalid response such as
+    HTML or truncated JSON), `configuration_error` (no key, unknown model), `dependency_error` (a missing
+    extra), `execution_timeout`.
     """
 
     code = "model-error"
@@ -42,9 +43,9 @@ class ModelError(WeftError):
         self.retry_after_seconds = retry_after_seconds
         """The provider's Retry-After, if any."""
         self.partial_text = partial_text
-        """The text received before the response was cut."""
-        self.is_charged = reason in _AFTER_SENDING or bool(partial_text) if is_charged is None else is_charged
-        """Whether the request was sent and not refused: then providers charge at least for its input."""
+        """The text received before the response was cut; None or empty if nothing was received."""
+        self.is_charged = reason in _CHARGED or bool(partial_text) if is_charged is None else is_charged
+        """Whether the provider charges for the failed request: it was sent and not refused."""
 
 
 class InvalidModel(ModelError):
@@ -54,7 +55,7 @@ class InvalidModel(ModelError):
 
 
 def model_failure(error: ModelError, message: str, details: dict[str, Any] | None = None) -> "TaskError":
-    """Return the TaskError of a request that failed."""
+    """Return the TaskError for a request that failed with `error`."""
     from weft.evaluator.results import TaskFailure, ValidationFailure  # slow to import, see above
 
     if isinstance(error, InvalidModel):

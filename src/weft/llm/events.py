@@ -27,7 +27,7 @@ class TurnEnded(Struct, frozen=True, tag="turn_ended"):
 
 
 class TurnFailed(Struct, frozen=True, tag="turn_failed"):
-    """A turn got no complete response but is charged; the usage is an estimate."""
+    """A turn ended without a complete response, but is charged; the usage is an estimate."""
 
     step_key: str
     model: str
@@ -43,6 +43,7 @@ class ResponseTruncated(Struct, frozen=True, tag="answer_cut"):
     tokens: int
     """Length of the response."""
     is_by_budget: bool = False
+    """Whether a budget limited the response; otherwise the model's output limit did."""
 
 
 class ToolCalled(Struct, frozen=True, tag="tool_called"):
@@ -65,7 +66,7 @@ class SubtaskChanged(Struct, frozen=True, tag="subtask"):
     """A subtask that a model requested started or ended."""
 
     step_key: str
-    """The step that spawns it."""
+    """The step whose model requested the subtask."""
     subtask_key: str
     template: str
     depth: int
@@ -115,7 +116,7 @@ OnEvent = Callable[[ModelEvent], None]
 
 
 class RedactedEvents:
-    """Redacts the events of one step. Text is held back while it may be the beginning of a secret.
+    """Redacts the events of one step. Text that may begin a secret is held back until more text arrives.
 
     Each step needs its own object, because the texts of concurrent steps must not mix.
     """
@@ -125,14 +126,14 @@ class RedactedEvents:
         self._stream = RedactedStream()
 
     def tell(self, event: ModelEvent) -> None:
-        """Forward the event, redacted; text only as far as it cannot be part of a secret."""
+        """Forward the event, redacted; hold back text at the end that may be the beginning of a secret."""
         if isinstance(event, TextArrived):
-            self._text(event.step_key, self._stream.feed(event.text))
+            self._emit_text(event.step_key, self._stream.feed(event.text))
             return
         if isinstance(event, TurnEnded | TurnFailed):
-            self._text(event.step_key, self._stream.end())
+            self._emit_text(event.step_key, self._stream.end())
         self._on_event(redact_struct(event) if has_secrets() else event)
 
-    def _text(self, step_key: str, text: str) -> None:
+    def _emit_text(self, step_key: str, text: str) -> None:
         if text:
             self._on_event(TextArrived(step_key, text))

@@ -87,7 +87,7 @@ class Handler:
     ) -> TaskResult:
         """Run the session and return the final response, unparsed. TaskFailed carries any partial response.
 
-        `context` is the data found for the task; `tool_context` gives tools access to people and memory.
+        `context` is the data found for the task; through `tool_context` tools reach people and memory.
         """
         session_run = _SessionRun(self, step, call, account, context, tool_context or ToolContext())
         limits = (call.timeout_seconds, self.settings.timeout_seconds)
@@ -121,15 +121,16 @@ class _SessionRun:
         self._account = account
         self._context = context
         self._tool_context = tool_context
-        self._keys: Iterator[int] = count(1)
+        self._call_numbers: Iterator[int] = count(1)
+        """Numbers of the turns and tool calls, for their journal keys."""
         self._session: Session | None = None
-        self._arriving: list[str] = []
+        self._streamed: list[str] = []
         """The pieces of the response that is being streamed."""
         self._is_bound = False
-        """Whether a budget limits the length of the response."""
+        """Whether a budget limits the length of the current response."""
         self._usage = Usage(cost=0.0)
         self._turns = 0
-        self._called: list[str] = []
+        self._called_tools: list[str] = []
         self._refusals: list[dict[str, str]] = []
 
     async def run(self) -> TaskResult:
@@ -173,7 +174,7 @@ class _SessionRun:
             raise _with_content(error, session.content) from None
 
     def _continuation(self, reply: ModelReply) -> ToolUse | None:
-        """Return the subtask that a CONTINUATION response requests; None for others, or without subtasks."""
+        """Return the spawn call of a CONTINUATION response; None for others, or if the step may not spawn."""
         return None if self._step.spawn is None else parse_continuation(reply.text, self._step.key)
 
     async def _turn(self, session: Session) -> ModelReply:
@@ -188,11 +189,11 @@ class _SessionRun:
             raise self._model_failed(session, error) from error
         self._is_bound = reservation.max_tokens is not None
         payload = session.construct_payload(reservation.max_tokens)
-        self._arriving.clear()
+        self._streamed.clear()
         with count_attempts() as attempts:
             try:
                 reply = await self._handler.journal.reply(
-                    self._key(),
+                    self._next_key(),
                     session.own_messages,
                     lambda: self._request(payload),
                     lambda reply: bool(reply.tool_uses) or self._continuation(reply) is not None,
@@ -203,12 +204,12 @@ class _SessionRun:
                 raise self._model_failed(session, error) from error
             except BaseException:
                 failed = attempts.charged_requests(is_failed=True)
-                self._turn_failed(reservation.settle_partial(model, "".join(self._arriving), failed))
+                self._turn_failed(reservation.settle_partial(model, "".join(self._streamed), failed))
                 raise
         usage = reservation.settle(model, reply.usage, attempts.charged_requests(is_failed=False))
         self._count(usage)
         session.add(reply)
-        self._arriving.clear()
+        self._streamed.clear()
         self._handler.on_event(TurnEnded(self._step.key, model.id, self._turns, usage))
         return reply
 
@@ -219,18 +220,18 @@ class _SessionRun:
         return msgspec.structs.replace(reply, usage=with_cost(model, reply.usage))
 
     def _turn_failed(self, usage: Usage) -> None:
-        """Count a turn without a response if it is charged."""
+        """Count a turn without a complete response, and emit its event, if it is charged."""
         if usage.tokens:
             self._count(usage)
             self._handler.on_event(TurnFailed(self._step.key, self._handler.model.id, self._turns, usage))
 
     async def _use_tools(self, tools: Toolset, uses: tuple[ToolUse, ...]) -> list[ToolMessage]:
         """Call the tools concurrently and return their results in the order of the calls."""
-        messages = [self._use_tool(tools, use, self._key(), index) for index, use in enumerate(uses)]
+        messages = [self._use_tool(tools, use, self._next_key(), index) for index, use in enumerate(uses)]
         tasks = [asyncio.create_task(message) for message in messages]
         try:
             return await asyncio.gather(*tasks)
-        except BaseException:  # from the journal or a subtask; errors of tools are messages
+        except BaseException:  # not from tools, whose errors become messages
             # No TaskGroup: before Python 3.13 a failed group leaves its task marked as cancelling.
             for task in tasks:
                 task.cancel()
@@ -251,7 +252,7 @@ class _SessionRun:
             spawn=self._spawner(key) if name == SPAWN_TOOL else None,
         )
         if tools.argument_problem(tool, use) is None:
-            self._called.append(name)
+            self._called_tools.append(name)
 
         async def call() -> ToolMessage:
             with tool_span(name, use) as called:
@@ -265,7 +266,7 @@ class _SessionRun:
         return message
 
     def _spawner(self, key: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
-        """Return the function that spawns a subtask; the subtask gets the number in the journal key."""
+        """Return the function that spawns a subtask. The number at the end of the key identifies it."""
         return make_spawner(self._step, int(key.rpartition("#")[2]), self._handler.on_event)
 
     def _refuse(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
@@ -294,12 +295,12 @@ class _SessionRun:
         session = self._session
         if session is None or not isinstance(error, TaskFailure):  # other errors have no notes
             return TaskFailed(error)
-        content = error.content or "".join(self._arriving) or session.content or None
+        content = error.content or "".join(self._streamed) or session.content or None
         notes = {**self._notes(session), **(error.notes or {})}
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
 
     async def _begin_turn(self, session: Session) -> int:
-        """Return the tokens of the next payload; raise TaskFailed with the usage of earlier turns."""
+        """Begin a turn and return the tokens of its payload; raise TaskFailed with the usage so far."""
         try:
             return await session.begin_turn()
         except TaskFailed as error:
@@ -341,8 +342,8 @@ class _SessionRun:
         }
         if metrics.turns.last_turn_at is not None:
             notes["answered_at"] = metrics.turns.last_turn_at.isoformat()
-        if self._called:
-            notes["tools"] = list(self._called)
+        if self._called_tools:
+            notes["tools"] = list(self._called_tools)
         if self._refusals:
             notes["refusals"] = list(self._refusals)
         if session.turns_left_out:
@@ -358,17 +359,17 @@ class _SessionRun:
             return None
 
         def on_text(text: str) -> None:
-            self._arriving.append(text)
+            self._streamed.append(text)
             self._handler.on_event(TextArrived(self._step.key, text))
 
         return on_text
 
-    def _key(self) -> str:
-        return f"{self._step.key}#{next(self._keys)}"
+    def _next_key(self) -> str:
+        return f"{self._step.key}#{next(self._call_numbers)}"
 
 
 def _with_content(error: BudgetExceeded, content: str) -> BudgetExceeded:
-    """Return the error with the text of the responses so far."""
+    """Return the error with `content`, the text of the last response."""
     if not content:
         return error
     copy = BudgetExceeded(msgspec.structs.replace(error.error, content=content), code=error.problem.code)

@@ -48,7 +48,7 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
     found, separator, model = name.partition(":")
     if not separator:
         if provider is None:
-            raise _problem(_unknown(name, settings))
+            raise _problem(_unknown_model(name, settings))
         found, model = provider, name
     found = provider or found
     if not found or not model:
@@ -60,7 +60,7 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
 
 
 def model_name_problem(name: str, settings: ModelsSettings, provider: str | None = None) -> str | None:
-    """Return what is wrong with a model name, without asking the provider; None if it looks valid."""
+    """Return what is wrong with a model name; None if it is well formed (the provider is not asked)."""
     try:
         found = resolved(name, settings, provider)
     except ModelError as error:
@@ -69,10 +69,10 @@ def model_name_problem(name: str, settings: ModelsSettings, provider: str | None
 
 
 def _embedded_problem(model: str) -> str | None:
-    """Return what is wrong with the name of an embedded model, which need not be installed; None if valid."""
+    """Return what is wrong with the name of an embedded model; None if it is valid, installed or not."""
     if model == AUTO.model or model.endswith(".gguf") or "/" in model:
         return None
-    # Imported here: most names do not name an embedded model.
+    # Imported here: most names are not those of embedded models.
     from weft.llm.local.catalogue import NoSuchEmbeddedModel, find_entry
 
     try:
@@ -93,7 +93,7 @@ def _follow_aliases(name: str, settings: ModelsSettings) -> str:
     return name
 
 
-def _unknown(name: str, settings: ModelsSettings) -> str:
+def _unknown_model(name: str, settings: ModelsSettings) -> str:
     known = [*settings.aliases, *(f"{provider}:" for provider in provider_names(settings)), f"{LOCAL}:auto"]
     hint = meant(name, known) if settings.aliases else ""
     if "/" not in name and _embedded_problem(name) is None:
@@ -112,7 +112,7 @@ class ModelAvailability(Struct, frozen=True, kw_only=True):
     name: str
     is_usable: bool
     why: str
-    """The variable with its key, the target of an alias, or what is missing."""
+    """The variable with the provider's key, the target of an alias, or what is missing."""
 
 
 def verdicts(
@@ -181,7 +181,7 @@ class ConfiguredModels:
         self._timing = timing or Timing()
         self._connections: dict[str, Connection] = {}
         self._models: dict[ModelName, ProviderModel] = {}
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._is_closed = False
 
     async def find(self, model: str | None, provider: str | None = None) -> Model:
@@ -193,13 +193,13 @@ class ConfiguredModels:
                 raise ModelError("configuration_error", f"'{name}': embedded models are not available here")
             found = await self._local.find(str(name))
             if model is None and name == AUTO and self._settings.default is None:
-                self._tell_fallback(found)
+                self._report_fallback(found)
             return found
         return self._models.get(name) or await self._open(name)
 
     async def close(self) -> None:
         self._is_closed = True
-        async with self._opening:
+        async with self._open_lock:
             connections = list(self._connections.values())
             self._connections.clear()
             self._models.clear()
@@ -209,12 +209,12 @@ class ConfiguredModels:
             await self._local.close()
 
     def verdicts(self, embedded: tuple[ModelAvailability, ...] = ()) -> tuple[ModelAvailability, ...]:
-        """Return the availability of all models, without network requests."""
+        """Return the availability of embedded models, providers and aliases, without network requests."""
         return verdicts(self._settings, self._environment, embedded)
 
     async def _open(self, name: ModelName) -> Model:
         access = access_to(name.provider, self._settings, self._environment)
-        async with self._opening:
+        async with self._open_lock:
             if name in self._models:
                 return self._models[name]
             # In a thread: the import takes a second and must not block the event loop.
@@ -230,7 +230,7 @@ class ConfiguredModels:
             )
             return self._models[name]
 
-    def _tell_fallback(self, found: Model) -> None:
+    def _report_fallback(self, found: Model) -> None:
         if self._on_fallback is None:
             return
         tell, self._on_fallback = self._on_fallback, None

@@ -40,7 +40,7 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class TurnMetrics(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """Turns of a session, used and allowed."""
+    """Number of turns of a session: used so far, and allowed."""
 
     used: int
     limit: int
@@ -48,7 +48,7 @@ class TurnMetrics(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ContextMetrics(Struct, frozen=True, rename="camel"):
-    """Tokens in the context window, used and allowed."""
+    """Tokens of a session's payload: used in the last turn, allowed (0 if unknown), and most in any turn."""
 
     used: int
     limit: int
@@ -79,8 +79,8 @@ class HandlerPayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     system_prompt: str
     messages: tuple[Message, ...]
     context: str | None = None
-    """The data of the task, apart from the conversation. The text itself marks where each piece begins and
-    ends; adapters send it unchanged before the messages."""
+    """The data of the task, apart from the conversation. Tags in the text mark where each piece begins and
+    ends; adapters send the text unchanged, before the messages."""
     tools: tuple[ToolDefinition, ...] = ()
     """Tool definitions with names that providers accept."""
     output_schema: dict[str, Any] | None = None
@@ -126,6 +126,6 @@ DIGEST_BYTES = 8
 
 
 def settings_digest(*settings: Any) -> str:
-    """Return a digest of model settings. Secrets, for example in an address, are redacted before hashing."""
+    """Return a digest of model settings. Secrets in them (as in an address) are redacted before hashing."""
     text = redact(msgspec.json.encode(settings).decode())
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

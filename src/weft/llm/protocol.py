@@ -18,9 +18,10 @@ class Features(Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     """Tokens of input and output together; None if unknown."""
     max_output_tokens: int | None = None
+    """Longest response; None if unknown."""
     output: Literal["held", "asked", "none"] = "none"
     """Support for JSON output: `held` if the provider or a grammar enforces the schema, `asked` if there is a
-    JSON mode without a schema, `none` if only the prompt can ask for JSON."""
+    JSON mode that takes no schema, `none` if only the prompt can ask for JSON."""
     has_tools: bool = True
     is_local: bool = False
 
@@ -38,16 +39,17 @@ class Model(Protocol):
 
     @property
     def settings_digest(self) -> str:
-        """Return a digest of the settings that affect responses besides payload and id.
+        """Return a digest of the settings that affect responses and are not part of the payload or the id.
 
-        For example the address, the temperature and the output length. Empty if no setting does.
+        For example the address, the temperature and the output length. Empty if there are no such settings.
         """
         ...
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """Send the payload and return the response. Raise ModelError.
 
-        Cancellation also stops the request at the provider or in the local runtime.
+        With `on_text` the response is streamed. Cancellation also stops the request at the provider or in the
+        local runtime.
         """
         ...
 
@@ -76,11 +78,11 @@ class Models(Protocol):
 
 
 class StaticModels:
-    """Implements `Models` with one model for every name, or with named models; the first is the default."""
+    """Implements `Models` with one model for all names, or a mapping whose first model is the default."""
 
     def __init__(self, models: Model | Mapping[str, Model]) -> None:
         self._named = dict(models) if isinstance(models, Mapping) else {}
-        self._any = None if isinstance(models, Mapping) else models
+        self._only_model = None if isinstance(models, Mapping) else models
         self.asked: list[str | None] = []
         """The requested names, in order."""
 
@@ -89,8 +91,8 @@ class StaticModels:
         if model is not None and provider is not None:
             name = f"{provider}:{model.rpartition(':')[2]}"
         self.asked.append(name)
-        if self._any is not None:
-            return self._any
+        if self._only_model is not None:
+            return self._only_model
         if not self._named:
             raise ModelError("configuration_error", "no model is configured")
         if name is None:

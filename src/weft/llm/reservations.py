@@ -1,4 +1,4 @@
-"""Reserves the worst-case cost of a model request against the budget."""
+"""Reserves the worst-case tokens and cost of a model request against the budget, and settles them."""
 
 import logging
 from math import inf
@@ -17,18 +17,19 @@ LEAST_OUTPUT = 16
 """Shortest useful response: a request is not made if the budget has fewer output tokens left."""
 
 ENOUGH_OUTPUT = 4_096
-"""With this many output tokens left a request is made at once, for few responses are longer. With less it
-waits for running requests to settle."""
+"""A request is made at once if the budget has this many output tokens left, because few responses are longer.
+Otherwise it waits for running requests to settle."""
 
 UNKNOWN_OUTPUT = 4_096
 """Output reserved for a model with unknown `max_output_tokens`, and the most that is requested of it: common
 models allow this much, and many reject a request for more."""
 
 LONG_OUTPUT = 16_384
-"""With this much left in a budget such a model gets no `max_tokens`: hardly any response is longer."""
+"""For a model with unknown `max_output_tokens`: if the budget has this many output tokens left, the request
+has no `max_tokens`, because hardly any response is longer."""
 
 CHARACTERS_PER_TOKEN = 3
-"""For the received part of a response that was cut; low, so that the estimate is rather too high."""
+"""For the tokens of a response that was cut; a low number, so that the estimate is rather too high."""
 
 
 class TurnReservation(Struct, frozen=True):
@@ -36,28 +37,29 @@ class TurnReservation(Struct, frozen=True):
 
     input_tokens: int
     max_tokens: int | None
-    """Limit that the budget sets on the response; None if it sets no limit."""
+    """Most output tokens that the budget allows; None if the request needs no `max_tokens`."""
     reservation: Reservation
 
     def settle(self, model: Model, usage: Usage, failed: int = 0) -> Usage:
-        """Charge a response and the `failed` requests before it; return the usage with its cost."""
-        return self._count(model, *[self._unanswered()] * failed, usage)
+        """Charge a response and the `failed` requests before it; return their total usage and cost."""
+        return self._settle(model, *[self._input_only()] * failed, usage)
 
     def settle_partial(self, model: Model, partial_text: str | None, failed: int) -> Usage:
         """Charge a turn without a complete response; return the estimated usage with its cost.
 
-        The estimate is the input of every request that was sent and not refused, plus the received text.
+        `failed` is the number of requests that were sent and not refused. The estimate is the input of each,
+        plus the received text. If `failed` is 0 and there is no text, the reservation is released.
         """
         if not partial_text:
-            return self._count(model, *[self._unanswered()] * failed)
+            return self._settle(model, *[self._input_only()] * failed)
         output = len(partial_text) // CHARACTERS_PER_TOKEN + 1
-        cut = structs.replace(self._unanswered(), output_tokens=output)
-        return self._count(model, *[self._unanswered()] * (failed - 1), cut)
+        cut = structs.replace(self._input_only(), output_tokens=output)
+        return self._settle(model, *[self._input_only()] * (failed - 1), cut)
 
-    def _unanswered(self) -> Usage:
+    def _input_only(self) -> Usage:
         return Usage(input_tokens=self.input_tokens, is_estimated=True)
 
-    def _count(self, model: Model, *usages: Usage) -> Usage:
+    def _settle(self, model: Model, *usages: Usage) -> Usage:
         used = Usage(cost=0.0)
         for usage in usages:
             used = add_usage(used, with_cost(model, usage))
@@ -71,9 +73,9 @@ class TurnReservation(Struct, frozen=True):
 async def reserve_turn(model: Model, account: BudgetAccount, input_tokens: int) -> TurnReservation:
     """Reserve the worst case of a turn, with the response limited to what the budget has left.
 
-    If little is left, wait for running requests to settle, because they reserve more than they use. Raise
-    BudgetExceeded if almost nothing is left, and TaskFailed if the budget limits cost and the price is
-    unknown.
+    If less than `ENOUGH_OUTPUT` is left, wait for running requests to settle, because they reserve more than
+    they use. Raise BudgetExceeded if less than `LEAST_OUTPUT` is left, and TaskFailed if the budget limits
+    cost and the price is unknown.
     """
     output = _longest_output(model, input_tokens, UNKNOWN_OUTPUT)
     left = account.left()
@@ -88,7 +90,7 @@ async def reserve_turn(model: Model, account: BudgetAccount, input_tokens: int) 
         output = max(least, min(output, int(left.tokens) - input_tokens))
     cost = 0.0
     if left.cost < inf:
-        output = max(least, _affordable(model, input_tokens, output, left.cost))
+        output = max(least, _affordable_output(model, input_tokens, output, left.cost))
         cost = _cost(model, input_tokens, output)
     return TurnReservation(
         input_tokens, output if is_bound else None, account.reserve(input_tokens + output, cost)
@@ -96,7 +98,7 @@ async def reserve_turn(model: Model, account: BudgetAccount, input_tokens: int) 
 
 
 def with_cost(model: Model, usage: Usage) -> Usage:
-    """Return the usage with its cost, which stays None if it is unknown.
+    """Return the usage with its cost, which stays None if the price is unknown.
 
     An error of `model.price` is logged and not raised: the reservation must be settled in any case, because
     other requests wait for it.
@@ -137,7 +139,7 @@ def _longest_output(model: Model, input_tokens: int, unknown: int) -> int:
     return max(1, longest)
 
 
-def _affordable(model: Model, input_tokens: int, output: int, money: float) -> int:
+def _affordable_output(model: Model, input_tokens: int, output: int, money: float) -> int:
     """Return how many output tokens `money` pays for: a binary search, because prices can have tiers."""
     if _cost(model, input_tokens, output) <= money:
         return output

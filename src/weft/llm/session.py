@@ -29,7 +29,7 @@ from weft.llm.protocol import Model
 from weft.llm.subtasks import format_result
 
 CONTINUED = "I have asked for a subtask."
-"""Stands for a response without text, because providers reject empty messages."""
+"""Text for a response that requested a subtask without any text, because providers reject empty messages."""
 
 
 class Session:
@@ -64,14 +64,14 @@ class Session:
         self._history = call.conversation
         self.turns_left_out = 0
         """Number of oldest history turns that did not fit the context window."""
-        self._own: list[Message] = _first_messages(call, clock.now())
+        self._messages: list[Message] = _first_messages(call, clock.now())
         self._turns = 0
         self._last_turn_at: datetime | None = None
-        self._used = 0
-        self._peak = 0
+        self._tokens = 0
+        self._peak_tokens = 0
         self._warned: set[str] = set()
         self.content = ""
-        """The text of the last response that had any."""
+        """The text of the last response that had text."""
 
     async def tokens(self) -> int:
         """Count the tokens of the next payload, with the whole history."""
@@ -81,19 +81,19 @@ class Session:
     def metrics(self) -> ResourceMetrics:
         return ResourceMetrics(
             turns=TurnMetrics(self._turns, self._settings.max_turns, self._last_turn_at),
-            context=ContextMetrics(self._used, self.context_limit, self._peak),
+            context=ContextMetrics(self._tokens, self.context_limit, self._peak_tokens),
         )
 
     @property
     def own_messages(self) -> tuple[Message, ...]:
-        """Return the messages of the task itself, without the history."""
-        return tuple(self._own)
+        """Return the messages of this session, without the history."""
+        return tuple(self._messages)
 
     def construct_payload(self, max_tokens: int | None = None) -> HandlerPayload:
-        """Return the payload of the next turn. Constant parts come first, for the cache of the provider."""
+        """Return the payload of the next turn, unchanging parts first, because providers cache prefixes."""
         return HandlerPayload(
             system_prompt=self._system,
-            messages=(*_history_messages(self._history), *self._own),
+            messages=(*_history_messages(self._history), *self._messages),
             context=self._context,
             tools=self._tools,
             output_schema=self.schema,
@@ -111,29 +111,31 @@ class Session:
         if self._turns >= limit:
             message = f"the task is not done after {limit} turns"
             raise self._exhausted("turns", message, used=self._turns, limit=limit)
-        tokens = await self._fitted()
+        tokens = await self._fit_history()
         self._turns += 1
         self._warn("turns", self._turns, limit)
-        self._used = tokens
-        self._peak = max(self._peak, tokens)
+        self._tokens = tokens
+        self._peak_tokens = max(self._peak_tokens, tokens)
         self._warn("context", tokens, self.context_limit)
         return tokens
 
     def add(self, reply: ModelReply) -> None:
         self._last_turn_at = self._clock.now()
-        self._peak = max(self._peak, reply.usage.input_tokens)
+        self._peak_tokens = max(self._peak_tokens, reply.usage.input_tokens)
         self.content = reply.text or self.content
-        self._own.append(AssistantMessage(reply.text, reply.tool_uses, self._last_turn_at))
+        self._messages.append(AssistantMessage(reply.text, reply.tool_uses, self._last_turn_at))
 
     def add_tool_messages(self, messages: Sequence[ToolMessage]) -> None:
         now = self._clock.now()
-        self._own += [msgspec.structs.replace(message, timestamp=now) for message in messages]
+        self._messages += [msgspec.structs.replace(message, timestamp=now) for message in messages]
 
     def add_user(self, text: str) -> None:
-        self._own.append(UserMessage(text, self._clock.now()))
+        self._messages.append(UserMessage(text, self._clock.now()))
 
     def context_exhausted(self, message: str) -> TaskFailed:
-        return self._exhausted("context", message, used=self._used, limit=self.context_limit, peak=self._peak)
+        return self._exhausted(
+            "context", message, used=self._tokens, limit=self.context_limit, peak=self._peak_tokens
+        )
 
     def output_exhausted(self, reply: ModelReply) -> TaskFailed:
         """Return the error for a JSON response that was truncated at the output limit."""
@@ -141,15 +143,13 @@ class Session:
         message = f"the response was truncated after {used} tokens and is not complete JSON"
         return self._exhausted("output", message, used=used, limit=used)
 
-    async def _fitted(self) -> int:
-        """Drop the oldest turns of the history until the payload fits, and return its tokens."""
+    async def _fit_history(self) -> int:
+        """Drop the oldest turns of the history until the payload fits; return the tokens of the payload."""
         tokens, limit = await self._count(), self.context_limit
         if not limit or tokens <= limit:
             return tokens
-        least, most = (
-            0,
-            len(self._history),
-        )  # turns to keep: `least` fits or is 0, more than `most` do not fit
+        # A binary search for the number of turns to keep: `least` fits or is 0, more than `most` do not fit.
+        least, most = 0, len(self._history)
         history = self._history
         while least < most:
             middle = (least + most + 1) // 2
@@ -162,7 +162,7 @@ class Session:
         self.turns_left_out += len(history) - least
         tokens = await self._count()
         if tokens > limit:
-            self._used, self._peak = tokens, max(self._peak, tokens)
+            self._tokens, self._peak_tokens = tokens, max(self._peak_tokens, tokens)
             message = f"the request takes {tokens} tokens; {self._model.id} accepts at most {limit} here"
             raise self.context_exhausted(message)
         return tokens
@@ -181,7 +181,7 @@ class Session:
 
 
 def system_prompt(settings: HandlerSettings, call: ModelCall, instructions: str) -> str:
-    """Join the system prompts of handler and task and the output instructions."""
+    """Join the system prompts of the settings and of the task, and the output instructions."""
     return "\n\n".join(part for part in (settings.system_prompt, call.system, instructions) if part)
 
 
@@ -200,13 +200,13 @@ def _first_messages(call: ModelCall, now: datetime) -> list[Message]:
 def _history_messages(turns: tuple[Turn, ...]) -> list[Message]:
     messages: list[Message] = []
     for turn in turns:
-        at = _time(turn.at)
+        at = _parse_time(turn.at)
         messages += [UserMessage(turn.prompt, at), AssistantMessage(turn.answer, timestamp=at)]
     return messages
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
         return None if text is None else datetime.fromisoformat(text)
-    except ValueError:  # recorded unchecked
+    except ValueError:  # recorded times are not checked
         return None

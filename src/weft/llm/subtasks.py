@@ -1,4 +1,4 @@
-"""Subtasks that a model requests: passes the request to the evaluator and emits progress events."""
+"""Passes the subtasks that a model requests to the evaluator, and emits events about their progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,10 @@ from weft.llm.payload import ToolMessage
 def make_spawner(
     step: Step, number: int, on_event: OnEvent
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
-    """Return a function that performs a subtask request; None if the step may not spawn subtasks."""
+    """Return a function that runs a requested subtask; None if the step may not spawn subtasks.
+
+    `number` identifies the request within the step, as `Spawn.begin` demands.
+    """
     spawn = step.spawn
     if spawn is None:
         return None
@@ -57,7 +60,7 @@ def parse_continuation(text: str, key: str) -> ToolUse | None:
     """Parse a CONTINUATION response into a call of the spawn tool; None if the text is an ordinary response.
 
     The specification lets models without tool calls write
-    `{"status": "CONTINUATION", "notes": {"subtask_request": {...}}}`.
+    `{"status": "CONTINUATION", "notes": {"subtask_request": {...}}}`. `key` becomes the id of the call.
     """
     if "CONTINUATION" not in text:
         return None
@@ -73,7 +76,7 @@ def parse_continuation(text: str, key: str) -> ToolUse | None:
 
 
 def format_tool_message(message: ToolMessage) -> str:
-    """Format the outcome of a CONTINUATION as a user message."""
+    """Format the outcome of a subtask that a CONTINUATION response requested as a user message."""
     return _format_outcome(message.content, is_error=message.is_error)
 
 

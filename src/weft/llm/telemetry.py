@@ -11,11 +11,11 @@ from weft.llm.tool_calls import sound_reply
 from weft.telemetry.spans import Span, is_content_shown, span
 
 _FINISH_REASONS: dict[FinishReason, str] = {"filtered": "content_filter", "tools": "tool_call"}
-"""Finish reasons that have another name in the conventions."""
+"""Finish reasons that have another name in the `gen_ai` conventions."""
 
 
 def request_attributes(payload: HandlerPayload) -> dict[str, str]:
-    """Return the span attributes of a request. The task's data becomes part of the first user message."""
+    """Return the messages of a request as span attributes; the first user message has the task's data."""
     messages = [_message(message) for message in payload.messages]
     if payload.context is not None:
         user = next((message for message in messages if message["role"] == "user"), None)
@@ -30,7 +30,7 @@ def request_attributes(payload: HandlerPayload) -> dict[str, str]:
 
 
 def response_attributes(reply: ModelReply) -> dict[str, str]:
-    """Return the span attributes of a response."""
+    """Return the text and the tool calls of a response as span attributes."""
     reason = "tool_call" if reply.tool_uses else _FINISH_REASONS.get(reply.finish_reason, reply.finish_reason)
     message = {
         "role": "assistant",
@@ -65,7 +65,7 @@ def _json(value: Any) -> str:
 
 
 _PROVIDERS = {"google": "gcp.gemini"}
-"""Providers that have another name in the conventions."""
+"""Providers that have another name in the `gen_ai` conventions."""
 
 
 async def request(model: Model, payload: HandlerPayload, on_text: OnText | None) -> ModelReply:
@@ -94,7 +94,7 @@ async def request(model: Model, payload: HandlerPayload, on_text: OnText | None)
 
 
 def tool_span(tool: str, use: ToolUse | None = None) -> Span:
-    """Return the span of a tool call; `use` is the model's call, None if a program calls the tool."""
+    """Return the span of a tool call. `use` is the call of a model; None if a program calls the tool."""
 
     def attributes() -> dict[str, Any]:
         values = {

@@ -1,4 +1,4 @@
-"""Tool calls of models and programs: wire names, argument checks, calls and results."""
+"""Tool calls of models and programs: names on the wire, argument checks, calls and results."""
 
 import asyncio
 import re
@@ -23,8 +23,9 @@ from weft.llm.payload import ModelReply, ToolMessage
 from weft.secrets.truncation import cut
 
 MAX_CHARACTERS = 64
+"""Longest tool name that providers accept."""
 
-_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_INVALID_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
@@ -34,7 +35,7 @@ def wire_names(names: Iterable[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for name in dict.fromkeys(names):
-        base = _OTHER.sub("_", name)[:MAX_CHARACTERS] or "_"
+        base = _INVALID_IN_NAMES.sub("_", name)[:MAX_CHARACTERS] or "_"
         chosen, number = base, 1
         while chosen in found:
             number += 1
@@ -51,11 +52,11 @@ MAX_PROBLEMS = 5
 
 
 class BadArguments(Exception):
-    """The arguments do not match the schema of a tool. Callers of this module turn it into other errors."""
+    """The arguments do not match the schema of a tool. Converted into a ToolMessage or a TaskFailed."""
 
 
 class Toolset:
-    """The tools of one task, by the names that the model knows."""
+    """The tools of one task, by wire name. `spawn` defines the spawn tool; None if it is not allowed."""
 
     def __init__(
         self, tools: dict[str, Tool], *, redact: Callable[[str], str], spawn: Spawn | None = None
@@ -92,7 +93,7 @@ class Toolset:
         return None
 
     async def call(self, tool: Tool, use: ToolUse, context: ToolContext) -> ToolMessage:
-        """Call the tool and return its result for the model; a failure becomes an error message for it."""
+        """Call the tool and return the message for the model: the result, or the error if the tool fails."""
         try:
             text = as_text(await tool.call(_valid_arguments(tool, use), context))
         except (BadArguments, ToolFailed) as error:
@@ -101,7 +102,7 @@ class Toolset:
             raise
         except (Exception, SystemExit) as error:
             if tool.definition.name == SPAWN_TOOL:
-                raise  # an error of the evaluation: budget exceeded, store unavailable, or a bug
+                raise  # not of the tool, but of the evaluation: budget exceeded, store unavailable, or a bug
             return self.error(use, f"the tool failed: {text_of(error)}")
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -160,14 +161,14 @@ def check_arguments(definition: ToolDefinition, arguments: dict[str, Any]) -> No
     except (ValueError, TypeError) as error:
         raise BadArguments(f"the schema of the tool's arguments cannot be used: {error}") from None
     try:
-        problems = list(islice(map(_problem, validator.iter_errors(arguments)), MAX_PROBLEMS))
+        problems = list(islice(map(_format_problem, validator.iter_errors(arguments)), MAX_PROBLEMS))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:  # nested too deeply, or not JSON
         raise BadArguments(f"the arguments cannot be checked: {text_of(error)}") from None
     if problems:
         raise BadArguments(f"the arguments do not fit: {'; '.join(problems)}")
 
 
-def _problem(found: jsonschema_rs.ValidationError) -> str:
+def _format_problem(found: jsonschema_rs.ValidationError) -> str:
     path = "".join(f"[{part!r}]" for part in found.instance_path)
     return cut(f"{path}: {found.message}" if path else found.message, MAX_SHOWN_CHARACTERS)
 
@@ -211,58 +212,58 @@ def _failed(call: ToolCall, message: str, reason: TaskFailureReason = ToolFailed
 
 
 MAX_PARTS = 200_000
-"""Most values in the arguments of one call: far more than a model writes, and quick to check."""
+"""Most values, nested ones included, in the arguments of one call: far more than a model writes."""
 
 
 def sound_reply(reply: ModelReply) -> ModelReply:
-    """Make the tool calls of a reply valid Unicode and JSON; bad arguments become a text that says why."""
+    """Make the tool calls of a reply valid Unicode and JSON; bad arguments become a text with the reason."""
     if not reply.tool_uses:
         return reply
-    return msgspec.structs.replace(reply, tool_uses=tuple(_sound_use(use) for use in reply.tool_uses))
+    return msgspec.structs.replace(reply, tool_uses=tuple(_clean_use(use) for use in reply.tool_uses))
 
 
-def _sound_use(use: ToolUse) -> ToolUse:
-    return ToolUse(id=_sound_text(use.id), name=_sound_text(use.name), arguments=_sound_arguments(use))
+def _clean_use(use: ToolUse) -> ToolUse:
+    return ToolUse(id=_clean_text(use.id), name=_clean_text(use.name), arguments=_clean_arguments(use))
 
 
-def _sound_arguments(use: ToolUse) -> dict[str, Any] | str:
+def _clean_arguments(use: ToolUse) -> dict[str, Any] | str:
     if isinstance(use.arguments, str):
-        return _sound_text(use.arguments)
+        return _clean_text(use.arguments)
     try:
-        found: dict[str, Any] = _Walk().sound(use.arguments, MAX_JSON_DEPTH)
+        found: dict[str, Any] = _Sanitizer().sanitize(use.arguments, MAX_JSON_DEPTH)
     except ValueError as error:
         return f"left out, because {error}"
     return found
 
 
-def _sound_text(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Replace unpaired surrogates, which cannot be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
-class _Walk:
-    """Sanitizes one value and counts its parts, because shared or cyclic lists can expand endlessly."""
+class _Sanitizer:
+    """Sanitizes one value and limits the number of its parts, because a cyclic list never ends."""
 
     def __init__(self) -> None:
         self._parts = 0
 
-    def sound(self, value: Any, levels: int) -> Any:
+    def sanitize(self, value: Any, levels: int) -> Any:
         """Return the value with valid Unicode; raise ValueError if it is too large or not JSON."""
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise ValueError(f"they have more than {MAX_PARTS} parts")
         if isinstance(value, str):
-            return _sound_text(value)
+            return _clean_text(value)
         if isinstance(value, list | tuple | dict):
             if levels == 0:
                 raise ValueError(f"they are nested deeper than {MAX_JSON_DEPTH} levels")
             if isinstance(value, dict):
-                return {_sound_text(str(key)): self.sound(item, levels - 1) for key, item in value.items()}
-            return [self.sound(item, levels - 1) for item in value]
-        return _sound_atom(value)
+                return {_clean_text(str(key)): self.sanitize(item, levels - 1) for key, item in value.items()}
+            return [self.sanitize(item, levels - 1) for item in value]
+        return _check_scalar(value)
 
 
-def _sound_atom(value: Any) -> Any:
+def _check_scalar(value: Any) -> Any:
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is no number of JSON")
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:

@@ -15,11 +15,12 @@ C = TypeVar("C")
 class TurnJournal(Protocol):
     """Performs the turns and tool calls of a session, or replays their recorded results.
 
-    A key is the step key of the session and a number: `3/1#2`. A resumed session repeats its calls in order.
+    A key is the step key of the session and the number of the turn or call in it: `3/1#2`. A resumed session
+    makes the same turns and calls in the same order.
     """
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
-        """Return the data context of the session: the recorded one on resume, otherwise from `find`."""
+        """Return the data context of the session, of type `kind`: recorded if resumed, else from `find`."""
         ...
 
     async def known(
@@ -35,7 +36,7 @@ class TurnJournal(Protocol):
         ask: Callable[[], Awaitable[ModelReply]],
         has_more_turns: Callable[[ModelReply], bool],
     ) -> ModelReply:
-        """Return the response of the next turn, recorded or from `ask`.
+        """Return the response of the next turn: the recorded one, or the result of `ask`.
 
         `said` holds the messages of the session so far, without the conversation before it. `has_more_turns`
         tells whether a response is followed by further turns.
@@ -45,7 +46,7 @@ class TurnJournal(Protocol):
     async def tool_message(
         self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
     ) -> ToolMessage:
-        """Return the result of a tool call, recorded or from `call`."""
+        """Return the result of a tool call: the recorded one, or the result of `call`."""
         ...
 
 

@@ -10,7 +10,7 @@ from weft.llm.errors import ModelError
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """The usage of one model response."""
+    """The usage of one turn, or of all model requests of one aider run."""
 
     step_key: str
     template: str | None
@@ -46,7 +46,7 @@ class Total(Struct, frozen=True, kw_only=True):
 
 
 class UsageLedger:
-    """The usage entries of a run, in the order of the responses."""
+    """The usage entries of a run, in the order in which the turns ended."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -102,26 +102,26 @@ def _sum(entries: Iterator[Entry]) -> Total:
 
 
 class Attempts:
-    """Counts the requests of one turn that got no response, if the model reports its requests."""
+    """Counts the requests of one turn, retries included, that got no response but may be charged."""
 
     def __init__(self) -> None:
-        self._unanswered: int | None = None
-        """None if the model does not report its requests."""
+        self._without_response: int | None = None
+        """Number of requests without a response; None if the model does not report its requests."""
 
     def enable(self) -> None:
         """Declare that the model reports every request from now on."""
-        self._unanswered = self._unanswered or 0
+        self._without_response = self._without_response or 0
 
     def add(self, count: int) -> None:
         """Add 1 for a request that was sent, -1 for one that was answered or refused."""
-        self._unanswered = (self._unanswered or 0) + count
+        self._without_response = (self._without_response or 0) + count
 
     def charged_requests(self, *, is_failed: bool) -> int:
         """Return the number of requests that are charged without a response.
 
         If the model does not report its requests, count one for a failed turn.
         """
-        return int(is_failed) if self._unanswered is None else self._unanswered
+        return int(is_failed) if self._without_response is None else self._without_response
 
 
 _ATTEMPTS: ContextVar[Attempts | None] = ContextVar("weft_model_attempts", default=None)
@@ -129,7 +129,7 @@ _ATTEMPTS: ContextVar[Attempts | None] = ContextVar("weft_model_attempts", defau
 
 @contextmanager
 def count_attempts() -> Iterator[Attempts]:
-    """Count the unanswered requests that are made in the `with` block."""
+    """Count the requests in the `with` block that get no response, and yield the counter."""
     attempts = Attempts()
     token = _ATTEMPTS.set(attempts)
     try:
@@ -139,9 +139,9 @@ def count_attempts() -> Iterator[Attempts]:
 
 
 def report_attempts() -> None:
-    """Declare that every request of this model is wrapped in `attempt`.
+    """Declare to `count_attempts` that every request of this model is wrapped in `attempt`.
 
-    Requests that still wait in a queue are then not counted as sent.
+    A turn that fails while its request still waits in a queue is then not charged.
     """
     attempts = _ATTEMPTS.get()
     if attempts is not None:
@@ -150,7 +150,7 @@ def report_attempts() -> None:
 
 @contextmanager
 def attempt() -> Iterator[None]:
-    """Count a request as unanswered until it returns or fails with an error that is not charged.
+    """Count a request as without response until the block ends normally or with an uncharged ModelError.
 
     A cancelled request stays counted: it was sent, and the provider may charge for it.
     """

@@ -1,9 +1,10 @@
 """Loads the XML of the shipped templates.
 
 Small models do better with a schema for every response, real names instead of letters as choices, a
-description of each name, a few examples and bounded strings. A reason before the verdict does not always
-help: the good embedded model then argues for whatever it judges, so `evaluate` asks for the verdict first.
-Constant text is in the system prompt, which comes first and is processed once.
+description of each name, a few examples and bounded strings. Asking for a reason before the verdict does not
+always help: the best embedded model then argues in favour of what it judges. So `evaluate` asks for the
+verdict first.
+Text that is the same for all inputs is in the system prompt: it comes first, so models process it only once.
 """
 
 import json
@@ -22,6 +23,6 @@ def prompt(name: str, *, choices: Sequence[str] | None = None) -> str:
     text = resources.files("weft.llm.shipped_templates").joinpath(f"{name}.xml").read_text("utf-8")
     if choices is None:
         return text
-    # A name could end the CDATA section around it; JSON can write the same name without ">".
+    # A name with "]]>" would end the CDATA section around it; in JSON, ">" can be written as an escape.
     names = json.dumps(list(choices)).replace(">", "\\u003e")
     return text.replace(_ANY_NAME, f'"choice": {{"enum": {names}}}')
