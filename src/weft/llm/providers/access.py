@@ -45,8 +45,9 @@ class Access(Struct, frozen=True, kw_only=True):
     kind: Kind
     base_url: str | None
     key: ApiKey | None
+    """None if the server needs no key."""
     key_variable: str | None
-    """The environment variable of the key."""
+    """The environment variable that holds the key."""
     settings: ProviderSettings
 
 
@@ -72,12 +73,12 @@ def access_to(
     variable = next((variable for variable in variables if environment.get(variable, "").strip()), None)
     if variable is None and (provider.api_key_env or base_url is None):
         raise ModelError(
-            "configuration_error", f"no key for '{name}': set the environment variable {_shown(variables)}"
+            "configuration_error", f"no key for '{name}': set the environment variable {_join_or(variables)}"
         )
     if variable is not None:
         _check_key(environment[variable].strip(), variable)
     if needs_client:
-        _check_extra(name, kind)
+        _require_packages(name, kind)
     if variable is not None:
         register(environment[variable], variable)  # redacted from now on in every log, error and record
     return Access(
@@ -102,7 +103,10 @@ def _base_url_of_environment(name: str, environment: Mapping[str, str]) -> str |
 
 
 def _key_variables(name: str, provider: ProviderSettings) -> tuple[str, ...]:
-    """Return the variables that may hold the key. A known provider's key is never sent to other servers."""
+    """Return the variables that may hold the key; the first one that is set is used.
+
+    A provider of the settings with its own name and address never gets the key of a built-in provider.
+    """
     if provider.api_key_env is not None:
         return (provider.api_key_env,)
     if name in KEY_VARIABLES:
@@ -122,11 +126,11 @@ def _check_key(key: str, variable: str) -> None:
         )
 
 
-def _shown(variables: tuple[str, ...]) -> str:
+def _join_or(variables: tuple[str, ...]) -> str:
     return " or ".join(variables)
 
 
-def _check_extra(name: str, kind: Kind) -> None:
+def _require_packages(name: str, kind: Kind) -> None:
     if not all(is_installed(package) for package in ("pydantic_ai", _PACKAGES[kind])):
         raise ModelError(
             "dependency_error", f"provider '{name}' needs an extra package: pip install 'weft[{kind}]'"

@@ -1,6 +1,6 @@
 """The connection to a provider: one HTTP client for its models, with its key redacted everywhere.
 
-Imports pydantic-ai, which is slow, so import it lazily.
+Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Redactor:
     """Redacts the key of one provider in texts, and registers it as a secret of the process."""
 
     def __init__(self, access: Access) -> None:
-        # Its own registry besides the one of the process, which may forget the key.
+        # A registry of its own besides that of the process, from which `forget_all` may remove the key.
         self._registry = Registry()
         if access.key is not None:
             key, name = access.key.reveal(), access.key_variable or "key"
@@ -47,12 +47,12 @@ class Redactor:
         return self._registry.redact(text)
 
     def beginning(self, text: str) -> str:
-        """Return the first characters of a text, redacted before it is truncated."""
+        """Redact a text, then return its first characters."""
         cleaned = self.clean(text)
         return cleaned if len(cleaned) <= LONGEST_BEGINNING else f"{cleaned[:LONGEST_BEGINNING]}…"
 
     def message(self, text: str) -> str:
-        """Return the text on one line, redacted and then truncated, so that no part of a key is left."""
+        """Return the text on one line, redacted before it is truncated, so that no part of a key is left."""
         cleaned = _BLANKS.sub(" ", self.clean(text)).strip()
         if len(cleaned) <= LONGEST_MESSAGE:
             return cleaned
@@ -60,22 +60,23 @@ class Redactor:
 
 
 CONNECT_SECONDS = 10.0
+"""Timeout for opening a connection."""
 
 NO_KEY = "no-key"
-"""Placeholder key for servers without keys, because the clients require one."""
+"""Placeholder for servers without keys, because the client libraries require a key."""
 
 _HOME = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
     "google": "https://generativelanguage.googleapis.com",
 }
-"""Default addresses. Set explicitly, because environment variables can change the defaults of the clients."""
+"""Default addresses. Passed explicitly, because environment variables change the libraries' defaults."""
 
 
 class Connection:
     """The HTTP client, rate limits and redactor that all models of one provider share.
 
-    The limits are shared with every other connection to the provider in this process.
+    The limits are also shared with other connections to the same provider in this process.
     """
 
     def __init__(self, access: Access, timing: Timing) -> None:
@@ -112,7 +113,7 @@ class Connection:
         await self._client.aclose()
 
     def _make_provider(self) -> Any:
-        """Create pydantic-ai's provider, without retries of its client, because weft retries itself."""
+        """Create pydantic-ai's provider, with the client's own retries turned off, because weft retries."""
         key = NO_KEY if self.access.key is None else self.access.key.reveal()
         if self.access.kind == "openai":
             return self._openai(key)
@@ -150,7 +151,7 @@ class Connection:
 
 
 def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":
-    """Create a client with the timeouts of the settings; it uses no proxy for servers on this machine."""
+    """Create a client with the provider's timeout; it uses no proxy for servers on this machine."""
     import httpx2
 
     from weft.llm.providers.response_limits import limit_response, request_gzip
@@ -188,8 +189,8 @@ def is_loopback(url: str) -> bool:
 
 
 LOGGERS = ("pydantic_ai", "openai", "anthropic", "google_genai", "google", "httpx2", "httpcore2")
-"""Libraries that would log to stderr, as Python does for loggers without a handler. weft's errors contain the
-same information; a program that configures logging still gets their records."""
+"""Loggers of libraries. Without a handler Python would print their records to stderr, although weft's errors
+contain the same information. An application that configures logging still gets the records."""
 
 
 def silence_loggers() -> None:
@@ -198,5 +199,5 @@ def silence_loggers() -> None:
         logger = logging.getLogger(name)
         if not any(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
             logger.addHandler(logging.NullHandler())
-    # An invalid usage in a response is replaced with an estimate and marked so.
+    # weft replaces an invalid usage in a response with an estimate, and marks it as estimated.
     warnings.filterwarnings("ignore", category=UsageExtractionFailedWarning)

@@ -12,9 +12,9 @@ from weft.llm.providers.client import Redactor
 from weft.llm.providers.response_limits import MOST_BYTES, ResponseCapture
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
-"""Transient statuses, besides those from 500 on."""
+"""HTTP statuses below 500 that are transient; those from 500 on all are."""
 
-_CUT = "Streamed response ended without"
+_CUT_MESSAGE = "Streamed response ended without"
 """pydantic-ai's message for a stream that was cut between two events."""
 
 _MALFORMED = (theirs.UnexpectedModelBehavior, ValueError, LookupError, TypeError, AttributeError)
@@ -30,7 +30,7 @@ class Failures:
         self._redactor = redactor
 
     def error(self, exception: Exception, partial_text: str | None, capture: ResponseCapture) -> ModelError:
-        """Return the ModelError for an exception of a request."""
+        """Return the ModelError for an exception of a request; `partial_text` was received before it."""
         if isinstance(exception, ModelError):
             return exception
         if capture.is_too_large:
@@ -80,19 +80,19 @@ class Failures:
                 what = f"the key in {variable} is not accepted" if variable else "the server requires a key"
                 return self._refused("configuration_error", exception, what)
             case theirs.ModelNotFoundError():
-                refused = self._refused("configuration_error", exception, _unknown(exception))
+                refused = self._refused("configuration_error", exception, _unknown_model_message(exception))
                 return InvalidModel(refused.reason, refused.message)
             case theirs.ModelHTTPError() if _is_transient(exception.status_code):
                 return self._error(
                     "llm_error",
                     f"status {exception.status_code}: {_provider_message(exception)}",
                     is_transient=True,
-                    retry_after_seconds=_seconds(exception.retry_after),
+                    retry_after_seconds=_non_negative(exception.retry_after),
                     partial_text=partial,
                 )
             case theirs.ModelHTTPError():
                 return self._refused("llm_error", exception, "refused")
-        if exception.message.startswith(_CUT):
+        if exception.message.startswith(_CUT_MESSAGE):
             return self._cut(partial)
         if exception.in_stream:
             message = _provider_message(exception)
@@ -152,7 +152,7 @@ class Failures:
         )
 
     def _describe(self, capture: ResponseCapture) -> str:
-        """Describe a response so that its source is recognizable: a login page, a gateway, a cut response."""
+        """Describe a response so that a reader sees what sent it, such as a login page or a gateway."""
         kind = capture.content_type.partition(";")[0].strip() or "no content type"
         status = f"status {capture.status}, {kind}"
         if not capture.size:
@@ -170,17 +170,17 @@ def _is_transient(status: int) -> bool:
     return status >= 500 or status in _TRANSIENT_STATUSES
 
 
-def _seconds(retry_after: float | None) -> float | None:
+def _non_negative(retry_after: float | None) -> float | None:
     return None if retry_after is None else max(0.0, retry_after)
 
 
-def _unknown(exception: theirs.ModelAPIError) -> str:
+def _unknown_model_message(exception: theirs.ModelAPIError) -> str:
     suggested = getattr(exception, "suggested_model_id", None)
     return f"unknown model{f'; did you mean {suggested!r}?' if suggested else ''}"
 
 
 def _provider_message(exception: theirs.ModelAPIError) -> str:
-    """Return the error message in the provider's response, if there is one."""
+    """Return the error message in the provider's response, or "no reason given"."""
     body = exception.body
     for _ in range(2):
         if isinstance(body, dict):

@@ -1,6 +1,6 @@
 """Converts payloads, schemas and responses between weft and pydantic-ai.
 
-Imports pydantic-ai, which is slow, so import it lazily.
+Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
 import graphlib
@@ -39,25 +39,26 @@ from weft.llm.prompt import json_instructions
 from weft.llm.providers.access import Kind
 from weft.llm.providers.streaming import clean_text
 
-_WRAPPED = "value"
+_WRAPPER_PROPERTY = "value"
+"""The property of the object around a wrapped schema."""
 
-_MEANING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
-"""Keywords that define the values of a schema; a schema without any of them is JSON of any shape."""
-_NOTES = frozenset({"$schema", "$defs", "definitions", "title", "description"})
-_BASIC = _MEANING | _NOTES | {"properties", "required", "additionalProperties", "items"}
+_RESTRICTING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+"""Keywords that restrict the values of a schema; a schema without any of them allows JSON of any shape."""
+_ANNOTATIONS = frozenset({"$schema", "$defs", "definitions", "title", "description"})
+_BASIC = _RESTRICTING | _ANNOTATIONS | {"properties", "required", "additionalProperties", "items"}
 _BOUNDS = frozenset({"minimum", "maximum", "minItems", "maxItems"})
 _ENFORCED: dict[Kind, frozenset[str]] = {
     "openai": _BASIC | _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern"},
     "anthropic": _BASIC,
     "google": _BASIC | _BOUNDS | {"prefixItems", "oneOf"},
 }
-"""The keywords that a provider enforces. It drops, ignores or rejects others."""
+"""The keywords that each kind of provider enforces; its client or server drops, ignores or rejects others."""
 _DESCRIBED = _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "default"}
 """Keywords that Anthropic's client moves into descriptions; it rejects other keywords outside `_BASIC`."""
 
 
 class HeldOutput(Struct, frozen=True):
-    """An output schema for a provider. Providers accept only objects, so other schemas are wrapped in one."""
+    """An output schema for a provider. Providers accept only object schemas; others are wrapped in one."""
 
     schema: dict[str, Any]
     is_wrapped: bool = False
@@ -74,13 +75,13 @@ class HeldOutput(Struct, frozen=True):
             value = json.loads(text)
         except ValueError:
             return text
-        if not isinstance(value, dict) or list(value) != [_WRAPPED]:
+        if not isinstance(value, dict) or list(value) != [_WRAPPER_PROPERTY]:
             return text
-        return json.dumps(value[_WRAPPED], ensure_ascii=False)
+        return json.dumps(value[_WRAPPER_PROPERTY], ensure_ascii=False)
 
 
 def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
-    """Return the schema for providers of this kind; None if it would reach them with another meaning."""
+    """Return the schema for providers of this kind; None if it is empty or its meaning would change."""
     parts = list(_parts(schema))
     if not schema or not _keeps_meaning(schema, parts, kind):
         return None
@@ -99,24 +100,24 @@ def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
     }
     outer |= {
         "type": "object",
-        "properties": {_WRAPPED: inner},
-        "required": [_WRAPPED],
+        "properties": {_WRAPPER_PROPERTY: inner},
+        "required": [_WRAPPER_PROPERTY],
         "additionalProperties": False,
     }
     return HeldOutput(outer, is_wrapped=True, is_enforced=is_enforced, is_strict=is_strict)
 
 
 def _is_enforced(part: dict[str, Any], kind: Kind) -> bool:
-    """Return True if the provider enforces this part, apart from its nested schemas."""
+    """Return True if the provider enforces this part of a schema; nested schemas are checked separately."""
     if part.keys() - _ENFORCED[kind] or ("const" in part and part["const"] is None and kind == "google"):
         return False
-    if "$ref" in part and (not _is_definition(part["$ref"]) or _is_cut(part, kind)):
+    if "$ref" in part and (not _is_definition(part["$ref"]) or _loses_keywords(part, kind)):
         return False
     if kind != "openai":
         return True
     # Strict mode accepts no optional properties, no additional properties and no JSON of any shape.
     is_complete = set(part.get("properties", ())) == set(part.get("required", ()))
-    is_typed = bool(part.keys() & _MEANING) and ("array" not in _types(part) or bool(part.get("items")))
+    is_typed = bool(part.keys() & _RESTRICTING) and ("array" not in _types(part) or bool(part.get("items")))
     return _is_closed(part) and is_complete and is_typed
 
 
@@ -133,13 +134,13 @@ def _keeps_meaning(schema: dict[str, Any], parts: Sequence[dict[str, Any]], kind
 
 
 def _fits_anthropic(part: dict[str, Any]) -> bool:
-    is_known = bool(part.keys() & _MEANING) and not part.keys() - _BASIC - _DESCRIBED
+    is_known = bool(part.keys() & _RESTRICTING) and not part.keys() - _BASIC - _DESCRIBED
     is_found = "definitions" not in part and _is_definition(part.get("$ref", "#/$defs/"))
     return is_known and is_found and _is_closed(part) and not isinstance(part.get("type"), list)
 
 
 def _is_closed(part: dict[str, Any]) -> bool:
-    """Return True unless the part allows objects with unnamed properties."""
+    """Return True if the part does not allow objects with properties that it does not name."""
     if "object" not in _types(part) and not part.keys() & {"properties", "additionalProperties"}:
         return True
     return "properties" in part and part.get("additionalProperties") is False
@@ -155,13 +156,13 @@ def _is_definition(reference: Any) -> bool:
     return reference == "#" or str(reference).startswith(("#/$defs/", "#/definitions/"))
 
 
-def _is_cut(part: dict[str, Any], kind: Kind) -> bool:
+def _loses_keywords(part: dict[str, Any], kind: Kind) -> bool:
     """Return True if keywords beside a reference do not reach the provider.
 
     Anthropic's client drops all of them; others keep titles and descriptions, but no further conditions.
     """
     beside = part.keys() - {"$ref", "$schema", "$defs", "definitions"}
-    return bool(beside) if kind == "anthropic" else bool(beside & _BASIC - _NOTES)
+    return bool(beside) if kind == "anthropic" else bool(beside & _BASIC - _ANNOTATIONS)
 
 
 def _is_recursive(schema: dict[str, Any]) -> bool:
@@ -190,21 +191,21 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
             yield part
             for name, value in part.items():
                 if name in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-                    stack.extend(map(_spelled_out, value.values() if isinstance(value, dict) else ()))
+                    stack.extend(map(_as_object_schema, value.values() if isinstance(value, dict) else ()))
                 elif name in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "contains"):
-                    stack.extend(map(_spelled_out, value if isinstance(value, list) else [value]))
+                    stack.extend(map(_as_object_schema, value if isinstance(value, list) else [value]))
                 elif name not in ("enum", "const", "default", "examples", "required"):
                     stack.append(value)
 
 
-def _spelled_out(schema: Any) -> Any:
+def _as_object_schema(schema: Any) -> Any:
     """Return a boolean schema as an object: `{}` for true, one that no value matches for false."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {"type": ["null", "boolean", "number", "string", "array", "object"]}}
     return schema
 
 
-_FINISH: dict[str | None, FinishReason] = {
+_FINISH_REASONS: dict[str | None, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_call": "tools",
@@ -213,7 +214,7 @@ _FINISH: dict[str | None, FinishReason] = {
 
 
 def messages_of(payload: HandlerPayload) -> list[ModelMessage]:
-    """Convert the conversation. The task's data becomes a separate part before it."""
+    """Convert the messages. The task's data becomes a separate part before them."""
     found: list[ModelMessage] = []
     parts: list[UserPromptPart | ToolReturnPart] = []
     if payload.context:
@@ -254,7 +255,10 @@ def _response_parts(message: AssistantMessage) -> Sequence[ModelResponsePart]:
 def parameters_of(
     payload: HandlerPayload, *, held: HeldOutput | None, is_json_mode: bool, says_schema: bool
 ) -> ModelRequestParameters:
-    """Return tools, system prompt and output mode in pydantic-ai's form."""
+    """Return tools, system prompt and output mode in pydantic-ai's form.
+
+    `says_schema` adds the output schema to the system prompt, because the provider does not enforce it fully.
+    """
     instructions = [payload.system_prompt] if payload.system_prompt else []
     if says_schema and payload.output_schema is not None:
         instructions.append(json_instructions(payload.output_schema if held is None else held.schema))
@@ -298,7 +302,7 @@ def parse_response(response: ModelResponse, model: str, held: HeldOutput | None)
         raise ValueError("a response without parts and without a finish reason")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     uses = tuple(_tool_use(part) for part in response.parts if isinstance(part, ToolCallPart))
-    finish = _FINISH.get(response.finish_reason, "other")
+    finish = _FINISH_REASONS.get(response.finish_reason, "other")
     usage = response.usage
     return ModelReply(
         text=clean_text(text if held is None or uses else held.unwrap(text)),
@@ -321,21 +325,22 @@ def _tool_use(part: ToolCallPart) -> ToolUse:
 
 
 def _arguments(given: Any) -> dict[str, Any] | str:
+    """Return the arguments of a tool call; a text if they are not a JSON object."""
     if given is None or given == "":
         return {}
     try:
-        value = _clean(given if isinstance(given, dict) else json.loads(given))
+        value = _clean_json(given if isinstance(given, dict) else json.loads(given))
     except (ValueError, RecursionError):
         return clean_text(str(given))
     return value if isinstance(value, dict) else clean_text(str(given))
 
 
-def _clean(value: Any) -> Any:
+def _clean_json(value: Any) -> Any:
     """Apply `clean_text` to all strings of a JSON value."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [_clean_json(item) for item in value]
     if isinstance(value, dict):
-        return {clean_text(str(name)): _clean(item) for name, item in value.items()}
+        return {clean_text(str(name)): _clean_json(item) for name, item in value.items()}
     return value

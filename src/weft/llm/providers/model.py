@@ -1,4 +1,4 @@
-"""A model of a provider: sends payloads over HTTP, with retries and rate limits."""
+"""The model of a remote provider: sends payloads over HTTP, with retries and rate limits."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ class ProviderModel:
             on_event=on_event,
         )
         self._rejected_schemas: set[str] = set()
-        """Output schemas that the provider has rejected."""
+        """Output schemas, as JSON, that the provider has rejected; later requests do not enforce them."""
 
     def _known_features(self) -> Features:
         profile = self._client_model.profile
@@ -129,8 +129,8 @@ class ProviderModel:
             if held is None or not _is_schema_rejected(error):
                 raise
         reply = await self._request(payload, None, sink)
-        # Only now that the request succeeded: the provider may have rejected the schema of a tool.
-        self._rejected_schemas.add(_key(payload))
+        # Recorded only after this success: without it, the rejected schema may have been that of a tool.
+        self._rejected_schemas.add(_schema_key(payload))
         return reply
 
     async def _request(
@@ -157,23 +157,23 @@ class ProviderModel:
                     raise self._failures.empty_response()
             except Exception as error:
                 if error is sink.failure:
-                    raise  # raised by the listener, not by the provider
+                    raise  # raised by `on_text`, not by the provider
                 failed = self._failures.error(error, sink.text, capture)
             else:
                 if not is_streamed:
                     sink.forward(reply.text)
                 return reply
-        # Raised outside the handler, so that it does not reference an exception with a request in it.
+        # Raised outside the `except` block: its context must not be the client's exception with the request.
         raise detached(failed)
 
     async def _request_whole(
         self, payload: HandlerPayload, parameters: "ModelRequestParameters", capture: ResponseCapture
     ) -> "ModelResponse":
         if self._connection.access.kind == "anthropic":
-            # Anthropic refuses long responses without streaming; pydantic-ai streams most requests anyway.
-            unheard = StreamSink(lambda piece: None, self._max_tokens(payload))
-            return await self._request_stream(payload, parameters, unheard, capture)
-        # Limits the whole response: a server could otherwise prolong it with blanks to keep it alive.
+            # Always streamed: Anthropic refuses requests for long responses without streaming.
+            discarding_sink = StreamSink(lambda piece: None, self._max_tokens(payload))
+            return await self._request_stream(payload, parameters, discarding_sink, capture)
+        # Limits the whole response: the timeout of the client restarts with every blank that a server sends.
         async with asyncio.timeout(self._seconds):
             return await self._client_model.request(messages_of(payload), self._settings(payload), parameters)
 
@@ -194,9 +194,10 @@ class ProviderModel:
         return settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
 
     def _held_output(self, payload: HandlerPayload) -> HeldOutput | None:
+        """Return the output schema to send to the provider; None if the request must do without a schema."""
         if payload.output_schema is None or self.features.output != "held":
             return None
-        if _key(payload) in self._rejected_schemas:
+        if _schema_key(payload) in self._rejected_schemas:
             return None
         kind = self._connection.access.kind
         if (
@@ -208,11 +209,12 @@ class ProviderModel:
         return held_output(payload.output_schema, kind)
 
     def _is_json_mode(self, payload: HandlerPayload) -> bool:
-        """Return True if the request should use the JSON mode without a schema, which returns an object."""
+        """Return True if the request uses the JSON mode, which takes no schema and returns an object."""
         schema = payload.output_schema
         return self.features.output == "asked" and schema is not None and schema.get("type") == "object"
 
     def _with_usage(self, reply: ModelReply, payload: HandlerPayload) -> ModelReply:
+        """Return the reply with its cost, and with estimated usage if the provider reported no usage."""
         usage = reply.usage
         if not usage.tokens:
             usage = Usage(
@@ -222,7 +224,7 @@ class ProviderModel:
 
 
 def _is_empty(reply: ModelReply, payload: HandlerPayload) -> bool:
-    """Return True if the response is empty, which is allowed only after tool results."""
+    """Return True if a finished response has no text and no tool call, and does not follow tool results."""
     return (
         not reply.text
         and not reply.tool_uses
@@ -243,5 +245,5 @@ def _is_schema_rejected(error: ModelError) -> bool:
     )
 
 
-def _key(payload: HandlerPayload) -> str:
+def _schema_key(payload: HandlerPayload) -> str:
     return json.dumps(payload.output_schema, sort_keys=True)

@@ -17,10 +17,10 @@ class Prices:
 
     def __init__(self, access: Access, model: str, parameters: ModelParameters) -> None:
         self._parameters = parameters
-        # A compatible server has its own prices; the list may know it by its address.
-        is_the_provider = access.name == access.kind or access.base_url is None
-        provider_id = access.kind if is_the_provider else None
-        self._provider, self._model = _listed(model, provider_id, access.base_url)
+        # A compatible server has prices of its own, which the list may have under the server's address.
+        is_original_provider = access.name == access.kind or access.base_url is None
+        provider_id = access.kind if is_original_provider else None
+        self._provider, self._model = _find_listed(model, provider_id, access.base_url)
 
     @property
     def context_window(self) -> int | None:
@@ -35,13 +35,13 @@ class Prices:
         if given.input_price is None and given.output_price is None:
             return self._list_price(usage)
         parts = (
-            self._part(structs.replace(usage, output_tokens=0), usage.input_tokens, given.input_price),
-            self._part(Usage(output_tokens=usage.output_tokens), usage.output_tokens, given.output_price),
+            self._cost(structs.replace(usage, output_tokens=0), usage.input_tokens, given.input_price),
+            self._cost(Usage(output_tokens=usage.output_tokens), usage.output_tokens, given.output_price),
         )
         return None if None in parts else sum(part for part in parts if part is not None)
 
-    def _part(self, usage: Usage, tokens: int, price: float | None) -> float | None:
-        """Return the cost of input or output, by the given price or by the list."""
+    def _cost(self, usage: Usage, tokens: int, price: float | None) -> float | None:
+        """Return the cost of the input or the output: by `price` per million tokens; None uses the list."""
         return self._list_price(usage) if price is None else tokens * price / _MILLION
 
     def _list_price(self, usage: Usage) -> float | None:
@@ -64,8 +64,8 @@ class Prices:
 
 
 @cache
-def _listed(model: str, provider_id: str | None, url: str | None) -> tuple[Any, Any]:
-    """Find provider and model in the price list; None for what is not listed."""
+def _find_listed(model: str, provider_id: str | None, url: str | None) -> tuple[Any, Any]:
+    """Find provider and model in the price list; return a pair of None if they are not listed."""
     # Imported here, because only requests to providers need it. The list is bundled, not downloaded.
     from genai_prices.data_snapshot import get_snapshot
 

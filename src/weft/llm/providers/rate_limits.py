@@ -19,7 +19,7 @@ WINDOW_SECONDS = 60.0
 
 
 class WindowEntry:
-    """An amount counted at some time; it is an estimate until it is settled."""
+    """A number of requests or tokens, and when they were counted; an estimate until it is settled."""
 
     __slots__ = ("amount", "at")
 
@@ -29,10 +29,10 @@ class WindowEntry:
 
 
 class SlidingWindow:
-    """Counts amounts of the last sixty seconds against a limit.
+    """Limits the requests or tokens of the last sixty seconds.
 
-    A token bucket would let twice the limit through in the first minute, of which providers that count by the
-    minute would refuse half.
+    A token bucket would admit twice the limit in the first minute, and providers that count by the minute
+    would refuse half of it.
     """
 
     def __init__(self, limit: float) -> None:
@@ -53,7 +53,7 @@ class SlidingWindow:
         return 0.0
 
     def take(self, amount: float, now: float) -> WindowEntry:
-        """Count an amount."""
+        """Count an amount from now on, and return its entry for `settle`."""
         entry = WindowEntry(now, amount)
         self._entries.append(entry)
         self._sum += amount
@@ -83,7 +83,7 @@ class Timing(Struct, frozen=True, kw_only=True):
 
 
 class QueueSlot:
-    """The position of one waiting request, in the event loop of the request."""
+    """A waiting request in the queue, which is woken in its own event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ class QueueSlot:
         return True
 
     def reset(self) -> None:
-        """Forget earlier calls of `wake`."""
+        """Forget earlier calls of `wake`, so that `wait` waits for the next one."""
         self._woken.clear()
 
     async def wait(self, seconds: float | None, timing: Timing) -> None:
@@ -153,10 +153,11 @@ class ProviderLimits:
         self._lock = threading.RLock()
         self._queue: deque[QueueSlot] = deque()
         self._open: set[Ticket] = set()
+        """The tickets of running requests."""
         self._paused_until = float("-inf")
 
     def pause(self, seconds: float) -> None:
-        """Admit no request for `seconds`, at most LONGEST_PAUSE_SECONDS, after a `retry-after`."""
+        """Admit no request for `seconds`, a provider's `retry-after`; at most LONGEST_PAUSE_SECONDS."""
         with self._lock:
             until = self._timing.now() + min(seconds, LONGEST_PAUSE_SECONDS)
             self._paused_until = max(self._paused_until, until)
@@ -172,7 +173,8 @@ class ProviderLimits:
     async def ticket(self, tokens: int, longest_wait: float | None = None) -> AsyncIterator[Ticket]:
         """Wait for admission, and hold one of the concurrency slots during the `with` block.
 
-        Raise ModelError if the provider asked for a pause longer than `longest_wait` seconds.
+        `tokens` is the estimate for the request. Raise ModelError if the provider asked for a pause longer
+        than `longest_wait` seconds.
         """
         ticket = await self._acquire(tokens, longest_wait)
         try:
@@ -185,7 +187,7 @@ class ProviderLimits:
     async def _acquire(self, tokens: int, longest_wait: float | None) -> Ticket:
         with self._lock:
             if not self._queue and self._wait_seconds(tokens) == 0.0:
-                return self._take(tokens)
+                return self._issue_ticket(tokens)
             slot = QueueSlot()
             self._queue.append(slot)
             self._wake_first()  # also drops slots before this one with a closed event loop
@@ -196,7 +198,7 @@ class ProviderLimits:
                     wait = self._wait_seconds(tokens) if self._queue[0] is slot else None
                     if wait == 0.0:
                         self._queue.popleft()
-                        return self._take(tokens)
+                        return self._issue_ticket(tokens)
                     if self._queue[0] is slot:
                         self._check_pause(longest_wait)
                 await slot.wait(wait, self._timing)
@@ -207,7 +209,7 @@ class ProviderLimits:
                 self._wake_first()
             raise
 
-    def _take(self, tokens: int) -> Ticket:
+    def _issue_ticket(self, tokens: int) -> Ticket:
         now = self._timing.now()
         if self._requests is not None:
             self._requests.take(1, now)
@@ -222,7 +224,7 @@ class ProviderLimits:
             self._queue.popleft()
 
     def _wait_seconds(self, tokens: int) -> float | None:
-        """Return the seconds to wait; None until a running request ends."""
+        """Return the seconds until a request may start; None if a running request must end first."""
         if len(self._open) >= self._concurrency:
             self._open -= {ticket for ticket in tuple(self._open) if ticket.loop.is_closed()}
         if len(self._open) >= self._concurrency:
@@ -247,14 +249,14 @@ class ProviderLimits:
             )
 
 
-_known = threading.Lock()
+_limits_lock = threading.Lock()
 _limits: dict[tuple[Access, Timing], ProviderLimits] = {}
 """Kept until the process ends, because the requests of the last minute count for later connections."""
 
 
 def limits_of(access: Access, timing: Timing) -> ProviderLimits:
-    """Return the shared limits of a provider; another address, key or setting is another provider."""
-    with _known:
+    """Return the shared limits of a provider; another address, key or setting has limits of its own."""
+    with _limits_lock:
         found = _limits.get((access, timing))
         if found is None:
             found = _limits[access, timing] = ProviderLimits(access.name, access.settings, timing)

@@ -12,14 +12,15 @@ MOST_BYTES = 32 * 1024 * 1024
 """Largest decompressed response. The longest responses of models are some megabytes of events."""
 
 HEAD_BYTES = 600
-"""Number of bytes at the beginning that are captured."""
+"""Number of bytes at the beginning of a response that are captured."""
 
 _STEP_BYTES = 64 * 1024
-_GZIP = 31  # the window size with which zlib accepts only gzip
+"""Most bytes that are decompressed at once."""
+_GZIP_ONLY = 31  # the `wbits` with which zlib accepts only gzip
 
 
 class AnswerTooLarge(httpx2.TransportError):
-    """The response exceeds the size limit. Clients wrap this error: see `ResponseCapture.is_too_large`."""
+    """The response exceeds the size limit. Clients wrap it, so check `ResponseCapture.is_too_large`."""
 
 
 class ResponseCapture:
@@ -36,7 +37,7 @@ class ResponseCapture:
         self._response: httpx2.Response | None = None
 
     def begin(self, response: httpx2.Response) -> None:
-        """Capture a response. Of several, for example after a rejected schema, the last one is kept."""
+        """Start to capture a response, and forget an earlier one."""
         self.size, self.head, self.is_too_large = 0, b"", False
         self._response = response
         self.status = response.status_code
@@ -44,7 +45,7 @@ class ResponseCapture:
         self.location = response.headers.get("location", "")
 
     def add(self, piece: bytes) -> None:
-        """Count a piece; raise AnswerTooLarge."""
+        """Count a piece of the response; raise AnswerTooLarge if the total exceeds the limit."""
         self.size += len(piece)
         if len(self.head) < HEAD_BYTES:
             self.head += piece[: HEAD_BYTES - len(self.head)]
@@ -53,7 +54,7 @@ class ResponseCapture:
             raise AnswerTooLarge(f"more than {MOST_BYTES} bytes")
 
     async def close(self) -> None:
-        """Close the connection of a response that is not read to its end; not every client does."""
+        """Close the connection of a response that is not read to its end; not every client closes it."""
         if self._response is not None:
             await self._response.aclose()
 
@@ -73,7 +74,7 @@ class ResponseCapture:
 
     @property
     def beginning(self) -> str:
-        """Return the first characters, with blanks collapsed and unprintable characters replaced by `?`."""
+        """Return the beginning as text, with blanks collapsed and unprintable characters replaced by `?`."""
         text = " ".join(self.head.decode("utf-8", "replace").split())
         return "".join(character if character.isprintable() else "?" for character in text)
 
@@ -83,7 +84,7 @@ _current: ContextVar[ResponseCapture | None] = ContextVar("weft_arrival", defaul
 
 @contextmanager
 def capture_response() -> Iterator[ResponseCapture]:
-    """Capture the responses to the requests in the `with` block."""
+    """Capture the response to the last request in the `with` block."""
     capture = ResponseCapture()
     token = _current.set(capture)
     try:
@@ -93,12 +94,12 @@ def capture_response() -> Iterator[ResponseCapture]:
 
 
 async def request_gzip(request: httpx2.Request) -> None:
-    """Request hook: accept only gzip, which `limit_response` decompresses in steps."""
+    """Accept only gzip, which `limit_response` decompresses in steps. A request hook of the client."""
     request.headers["accept-encoding"] = "gzip"
 
 
 async def limit_response(response: httpx2.Response) -> None:
-    """Response hook: limit the size of the response and capture its beginning."""
+    """Limit the size of the response and capture its beginning. A response hook of the client."""
     capture = _current.get() or ResponseCapture()
     capture.begin(response)
     encoding = response.headers.pop("content-encoding", "").strip().lower()
@@ -112,7 +113,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, capture: ResponseCapture, *, is_gzip: bool) -> None:
         self._stream = stream
         self._capture = capture
-        self._decompressor = zlib.decompressobj(_GZIP) if is_gzip else None
+        self._decompressor = zlib.decompressobj(_GZIP_ONLY) if is_gzip else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._stream:

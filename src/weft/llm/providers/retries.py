@@ -17,7 +17,7 @@ _DEADLINE: ContextVar[float | None] = ContextVar("weft_model_deadline", default=
 def time_limit(seconds: float | None) -> Iterator[None]:
     """Set a deadline for the requests in the `with` block; None keeps the outer deadline.
 
-    It cancels nothing: a request only uses it to decide whether a wait can succeed.
+    The deadline cancels nothing: a request does not start a wait that would end after it.
     """
     outer = _DEADLINE.get()
     ends = [at for at in (outer, None if seconds is None else time.monotonic() + seconds) if at is not None]
@@ -43,7 +43,7 @@ MAX_INVALID_RESPONSES = 2
 
 
 def longest_wait(most_seconds: float) -> float:
-    """Return how long a request may wait: the provider's timeout, or less if the deadline is earlier."""
+    """Return how many seconds a request may wait: `most_seconds`, or fewer if the deadline is earlier."""
     left = seconds_left()
     return most_seconds if left is None else min(most_seconds, left)
 
@@ -51,7 +51,8 @@ def longest_wait(most_seconds: float) -> float:
 class Retries:
     """Retries a request up to `retries` times, with exponential backoff and full jitter.
 
-    The provider's `retry-after` is the minimum delay.
+    The provider's `retry-after` is the minimum delay. A request is not retried if the delay exceeds
+    `most_seconds` or the caller's deadline.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Retries:
         """Perform the request with retries and return its result.
 
         `may_retry` returns False once text has been delivered, which a retry would deliver again.
-        `on_refused` gets the provider's `retry-after` in seconds.
+        `on_refused` is called with the provider's `retry-after` in seconds, if an error has one.
         """
         invalid = 0
         attempt = 1
@@ -99,7 +100,7 @@ class Retries:
             ):
                 raise failed
             delay = self._delay(failed, attempt)
-            self._check(delay, failed)
+            self._check_delay(delay, failed)
             self._emit(attempt, delay, failed)
             await self._timing.sleep(delay)
             attempt += 1
@@ -108,7 +109,7 @@ class Retries:
         ceiling = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
         return (error.retry_after_seconds or 0.0) + self._timing.chance() * ceiling
 
-    def _check(self, delay: float, error: ModelError) -> None:
+    def _check_delay(self, delay: float, error: ModelError) -> None:
         allowed = longest_wait(self._most_seconds)
         if delay > allowed:
             raise ModelError(

@@ -1,6 +1,6 @@
 """Reads a streamed response, with limits on its size and time.
 
-Imports pydantic-ai, which is slow, so import it lazily.
+Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from weft.llm.protocol import OnText
 from weft.llm.providers.response_limits import ResponseCapture
 
 MOST_CHARACTERS_PER_TOKEN = 16
-"""Upper bound of the average token length. A stream that exceeds it for its `max_tokens` is endless."""
+"""Upper bound of the average token length. A longer response than it allows for `max_tokens` is truncated."""
 
 MOST_CHARACTERS = 1_000_000
-"""Limit of a response without `max_tokens`: twice the longest response of known models, 128,000 tokens. The
-time to join the pieces of an endless response grows with the square of its length."""
+"""Limit of a response without `max_tokens`: twice the longest response of known models, 128,000 tokens. It is
+needed because the time to join the pieces of an endless response grows with the square of its length."""
 
-_BAD = re.compile("[\x00\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
     """Replace NUL and unpaired surrogates, which files, databases and terminals reject."""
-    return _BAD.sub("\ufffd", text)
+    return _UNSTORABLE.sub("\ufffd", text)
 
 
 class StreamSink:
@@ -82,7 +82,7 @@ class StreamSink:
                 raise
 
     def count(self, piece: str) -> None:
-        """Count a piece that is not forwarded, such as reasoning or tool arguments."""
+        """Count a piece, such as reasoning or tool arguments, in the length limit without forwarding it."""
         self._characters_left -= len(piece)
 
 
@@ -92,7 +92,7 @@ async def read_stream(
     capture: ResponseCapture,
     seconds: float,
 ) -> ModelResponse:
-    """Read a stream and return the response, truncated if it exceeds a length limit.
+    """Enter `opening`, read the stream and return the response, truncated if it exceeds a length limit.
 
     Raise TimeoutError if no content arrives for `seconds`. Comments and blanks, which servers send to keep a
     connection open, are not content.
