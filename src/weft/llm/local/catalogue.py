@@ -31,13 +31,13 @@ class FetchFailed(TransientError):
 
 
 class WrongContents(WeftError):
-    """A downloaded file does not match the catalogue and was deleted."""
+    """A downloaded file does not match the catalogue."""
 
     code = "model-wrong-contents"
 
 
 class CacheUnusable(RequestError):
-    """The folder for embedded models cannot be created or written to."""
+    """The folder for embedded models cannot be written to, or the model is being downloaded."""
 
     code = "model-cache-unusable"
 
@@ -53,7 +53,7 @@ Makes = Literal["text", "embeddings"]
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """A file in an archive."""
+    """A file in the archive of a package: one piece of a model."""
 
     path: str
     size: int
@@ -155,20 +155,20 @@ def file_of(entry: Entry, folder: Path | None = None) -> Path:
 
 
 def is_present(entry: Entry, folder: Path | None = None) -> bool:
-    """Return True if the model is installed. Its contents were verified before it got its name."""
+    """Return True if the model's file has the right size; its hash was verified after the download."""
     try:
         return file_of(entry, folder).stat().st_size == entry.size
     except OSError:
         return False
 
 
-class _Checked(Struct, frozen=True):
+class _VerifiedState(Struct, frozen=True):
     """The state of a model's file when its hash was verified."""
 
     sha256: str
     size: int
     changed_at: int
-    """The ctime in nanoseconds, which programs cannot set."""
+    """The ctime in nanoseconds, which no process can set."""
     inode: int
 
 
@@ -178,7 +178,7 @@ def require_unchanged(entry: Entry, folder: Path | None = None) -> None:
     The file is hashed only if its state differs from the last verified one.
     """
     file = file_of(entry, folder)
-    if _last_verified(entry, folder) == _state(entry, file):
+    if _last_verified(entry, folder) == _current_state(entry, file):
         return
     if sha256_of(file) != entry.sha256:
         raise ModelError(
@@ -192,25 +192,25 @@ def require_unchanged(entry: Entry, folder: Path | None = None) -> None:
 def note_checked(entry: Entry, folder: Path | None = None) -> None:
     """Record that a model's file was verified; an error while writing is ignored."""
     with suppress(OSError):
-        content = msgspec.json.encode(_state(entry, file_of(entry, folder)))
+        content = msgspec.json.encode(_current_state(entry, file_of(entry, folder)))
         checked_file(entry, folder or models_folder()).write_bytes(content)
 
 
-def _last_verified(entry: Entry, folder: Path | None) -> _Checked | None:
+def _last_verified(entry: Entry, folder: Path | None) -> _VerifiedState | None:
     try:
         content = checked_file(entry, folder or models_folder()).read_bytes()
-        return msgspec.json.decode(content, type=_Checked)
+        return msgspec.json.decode(content, type=_VerifiedState)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _state(entry: Entry, file: Path) -> _Checked:
+def _current_state(entry: Entry, file: Path) -> _VerifiedState:
     found = file.stat()
-    return _Checked(entry.sha256, found.st_size, found.st_ctime_ns, found.st_ino)
+    return _VerifiedState(entry.sha256, found.st_size, found.st_ctime_ns, found.st_ino)
 
 
 def best(makes: Makes, folder: Path | None = None) -> Entry:
-    """Return the best installed model of a kind, or the best known one if none is installed."""
+    """Return the best installed model that makes text or embeddings, otherwise the best of the catalogue."""
     entries = [entry for entry in catalogue() if entry.makes == makes]
     return next((entry for entry in entries if is_present(entry, folder)), entries[0])
 
@@ -250,9 +250,9 @@ def is_path(name: str) -> bool:
 
 
 def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") -> Entry | None:
-    """Return the catalogue entry that `local:NAME` needs, or None if it is installed or not in the catalogue.
+    """Return the catalogue entry to download for `local:NAME`; None if it is installed or does not exist.
 
-    Raise ModelError if the model is of the other kind.
+    Raise ModelError if the model does not make what `makes` says.
     """
     try:
         entry = best(makes, folder) if name == AUTO else find_entry(name)
@@ -263,7 +263,7 @@ def missing_entry(name: str, folder: Path | None = None, makes: Makes = "text") 
 
 
 def check_makes(name: str, found: Makes, wanted: Makes) -> None:
-    """Raise ModelError if a model is not of the wanted kind."""
+    """Raise ModelError if a model makes text where embeddings are wanted, or the reverse."""
     if found == wanted:
         return
     problem = (
@@ -286,7 +286,7 @@ def partial_file(entry: Entry, folder: Path) -> Path:
 
 
 def checked_file(entry: Entry, folder: Path) -> Path:
-    """Return the path of the record that the model's file was verified."""
+    """Return the path of the file that records the verified state of the model's file."""
     return folder / f"{entry.name}.checked"
 
 

@@ -1,7 +1,8 @@
 """Converts a payload into chat messages, and the model's JSON into a reply.
 
 Small models call tools unreliably in their own formats. Here every turn is one JSON object, enforced by a
-grammar: a tool with its arguments, or the answer. Constant text comes first, for the cache of the runtime.
+grammar: a tool with its arguments, or the answer. Text that stays the same comes first, because the runtime
+caches prefixes.
 """
 
 import json
@@ -15,7 +16,7 @@ from weft.evaluator.tools import ToolDefinition, ToolUse
 from weft.llm.local.grammar import grammar_of
 from weft.llm.payload import AssistantMessage, HandlerPayload, Message, ToolMessage, UserMessage
 
-_MARK = re.compile(r"<\|([^|<>\s]{1,40})\|>")
+_SPECIAL_TOKEN = re.compile(r"<\|([^|<>\s]{1,40})\|>")
 
 _TOOLS_HEAD = """\
 You can use tools. In every turn write one JSON object and nothing else:
@@ -27,7 +28,7 @@ The tools:"""
 def messages_of(payload: HandlerPayload) -> list[dict[str, str]]:
     """Convert the payload into messages that every chat template accepts: system, user and assistant."""
     system = "\n\n".join(part for part in (payload.system_prompt, tools_text(payload.tools)) if part)
-    # Also if it is empty: without a system message, templates insert their own.
+    # Also an empty one: without a system message, chat templates insert their own.
     found = [{"role": "system", "content": break_special_tokens(system)}]
     context = payload.context
     for message in payload.messages:
@@ -42,7 +43,7 @@ def messages_of(payload: HandlerPayload) -> list[dict[str, str]]:
 
 def break_special_tokens(text: str) -> str:
     """Break up special tokens such as `<|im_end|>`, which would end a message and start another one."""
-    return _MARK.sub(r"<| \1 |>", text)
+    return _SPECIAL_TOKEN.sub(r"<| \1 |>", text)
 
 
 def tools_text(tools: Sequence[ToolDefinition]) -> str:
@@ -83,7 +84,7 @@ def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str 
     if payload.tools:
         schema = turn_schema(payload.tools, payload.output_schema)
         if must_use_tool:
-            schema["anyOf"].pop()
+            schema["anyOf"].pop()  # the last alternative is the answer
         return grammar_of(schema)
     return None if payload.output_schema is None else grammar_of(payload.output_schema)
 
@@ -96,15 +97,15 @@ def turn_schema(tools: Sequence[ToolDefinition], output_schema: dict[str, Any] |
     )
     definitions = {f"s{index}": schema for index, schema in enumerate([*schemas, answer])}
     turns = [
-        _closed({"tool": {"const": tool.name}, "arguments": _rebase_refs(schema, f"s{index}")})
+        _closed_object({"tool": {"const": tool.name}, "arguments": _rebase_refs(schema, f"s{index}")})
         for index, (tool, schema) in enumerate(zip(tools, schemas, strict=True))
     ]
-    turns.append(_closed({"answer": _rebase_refs(answer, f"s{len(schemas)}")}))
+    turns.append(_closed_object({"answer": _rebase_refs(answer, f"s{len(schemas)}")}))
     rebased = {name: _rebase_refs(schema, name) for name, schema in definitions.items()}
     return {"anyOf": turns, "$defs": rebased}
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _closed_object(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -140,7 +141,7 @@ def read_turn(text: str, payload: HandlerPayload) -> tuple[str, tuple[ToolUse, .
         return text, ()
     if isinstance(name := turn.get("tool"), str):
         arguments = turn.get("arguments")
-        # Replay needs the same id for the same conversation.
+        # Not random: replay needs the same id for the same conversation.
         use = ToolUse(
             id=f"call_{len(payload.messages)}",
             name=name,

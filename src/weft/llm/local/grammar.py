@@ -14,13 +14,13 @@ from typing import Any
 from weft.llm.local.grammar_schemas import equality_key, is_plain_enum, merged, types_of, unusable, values_of
 
 MAX_DIGITS = 15
-"""Digits that a double represents exactly."""
+"""Most digits of an integer that a double always represents exactly."""
 
 ANY_INTEGER = f'"-"? ("0" | [1-9] [0-9]{{0,{MAX_DIGITS - 1}}})'
 ANY_NUMBER = f'{ANY_INTEGER} ("." [0-9]{{1,6}})?'
 
-_LARGEST = 10**MAX_DIGITS - 1
-_MAX_GRID = 400
+_LARGEST_INTEGER = 10**MAX_DIGITS - 1
+_MAX_DECIMALS = 400
 
 
 def integer_expression(schema: dict[str, Any]) -> str | None:
@@ -29,28 +29,28 @@ def integer_expression(schema: dict[str, Any]) -> str | None:
     high, is_high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
     if low is None and high is None:
         return ANY_INTEGER
-    first = -_LARGEST if low is None else math.ceil(low)
-    last = _LARGEST if high is None else math.floor(high)
+    first = -_LARGEST_INTEGER if low is None else math.ceil(low)
+    last = _LARGEST_INTEGER if high is None else math.floor(high)
     first += is_low_open and first == low
     last -= is_high_open and last == high
-    return _integers(max(first, -_LARGEST), min(last, _LARGEST))
+    return _integers(max(first, -_LARGEST_INTEGER), min(last, _LARGEST_INTEGER))
 
 
 def number_expression(schema: dict[str, Any]) -> str | None:
-    """Return the expression of all or many numbers within a schema's bounds; None if none is found."""
+    """Return the expression of numbers within a schema's bounds, all or many; None if no number is found."""
     low, is_low_open = _bound(schema, "minimum", "exclusiveMinimum", max)
     high, is_high_open = _bound(schema, "maximum", "exclusiveMaximum", min)
     if low is None and high is None:
         return ANY_NUMBER
-    low = -_LARGEST if low is None else max(low, -_LARGEST)
-    high = _LARGEST if high is None else min(high, _LARGEST)
+    low = -_LARGEST_INTEGER if low is None else max(low, -_LARGEST_INTEGER)
+    high = _LARGEST_INTEGER if high is None else min(high, _LARGEST_INTEGER)
     parts = [
         *_between_integers(
             math.ceil(low), math.floor(high), low if is_low_open else None, high if is_high_open else None
         )
     ]
     if not parts:
-        parts = [*_grid(low, high, is_low_open=is_low_open, is_high_open=is_high_open)]
+        parts = [*_decimals(low, high, is_low_open=is_low_open, is_high_open=is_high_open)]
     return " | ".join(parts) if parts else None
 
 
@@ -70,26 +70,29 @@ def _bound(schema: dict[str, Any], closed: str, open_: str, choose: Any) -> tupl
 
 
 def _between_integers(first: int, last: int, not_low: float | None, not_high: float | None) -> Iterator[str]:
-    """Yield expressions of the integers from `first` to `last` and of the decimals between them."""
+    """Yield expressions of the integers from `first` to `last` and of the decimals between them.
+
+    `not_low` and `not_high` are excluded; None excludes nothing.
+    """
     whole_first = first + (first == not_low)
     whole_last = last - (last == not_high)
     if whole_first <= whole_last and (whole := _integers(whole_first, whole_last)):
         yield f'({whole}) (".0")?'
     if first >= last:
         return
-    some = '"." [0-9]{0,5} [1-9]'
+    fraction = '"." [0-9]{0,5} [1-9]'
     if last > 0 and (above := _naturals(max(first, 0), last - 1)):
-        yield f"({above}) {some}"
+        yield f"({above}) {fraction}"
     if first < 0 and (below := _naturals(max(-last, 0), -first - 1)):
-        yield f'"-" ({below}) {some}'
+        yield f'"-" ({below}) {fraction}'
 
 
-def _grid(low: float, high: float, *, is_low_open: bool, is_high_open: bool) -> Iterator[str]:
-    """Yield decimals with up to three digits between two bounds that have no integer between them."""
+def _decimals(low: float, high: float, *, is_low_open: bool, is_high_open: bool) -> Iterator[str]:
+    """Yield the decimals between two bounds without an integer between them, with at most three digits."""
     for digits in (1, 2, 3):
         scale = 10**digits
         first, last = math.ceil(low * scale), math.floor(high * scale)
-        if last - first > _MAX_GRID:
+        if last - first > _MAX_DECIMALS:
             return
         texts = [
             f'"{number / scale:.{digits}f}"'
@@ -158,13 +161,15 @@ MAX_WAYS = 600
 MAX_STRING = 1_500
 """Default `maxLength`: small models do not always stop."""
 MAX_ITEMS = 50
+"""Default `maxItems` and `maxProperties`."""
 MAX_SETS = 200
-"""Most sets of used values in an array with `uniqueItems`. With more, only the evaluator's check rejects
-duplicates."""
+"""Most sets of used values in an array with `uniqueItems`, each of which needs a rule. With more, only the
+evaluator's check rejects duplicates."""
 MAX_REPETITION = 1_900
-"""Just below the runtime's limit for repetitions."""
+"""Most repetitions in a rule: just below the runtime's limit."""
 
-_FREE_DEPTH = 3
+_ANY_JSON_DEPTH = 3
+"""Most levels of nesting in JSON of any shape."""
 
 _ESCAPED = r'"\\\x00-\x1F\x7F'
 """Characters, in a character set, that must be escaped in a JSON string."""
@@ -180,7 +185,7 @@ _CONDITIONS = frozenset(
     | {"items", "prefixItems", "minItems", "maxItems", "minLength", "maxLength"}
     | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 )
-"""Keywords beside a `$ref` that restrict it further."""
+"""Keywords beside a `$ref` that restrict its values further."""
 
 
 def grammar_of(schema: dict[str, Any] | bool) -> str:
@@ -206,11 +211,13 @@ class _Builder:
         self._root = root
         self.rules: dict[str, str] = {}
         self._ways: dict[str, int] = {}
+        """Number of alternatives with which a value of each rule may begin."""
         self._named: dict[str, str] = {}
+        """Names of rules by their body, and by `$ref POINTER` for the rules of references."""
         self._size = 0
         self._parts = 0
         self._open: set[str] = set()
-        """References that are being resolved without any text between them."""
+        """References being resolved that have no text yet: to meet one again means endless recursion."""
 
     def text(self) -> str:
         """Return the whole grammar."""
@@ -226,7 +233,7 @@ class _Builder:
         if schema is False:
             raise unusable("it contains a schema `false`, which no value matches")
         if schema is True or not isinstance(schema, dict) or not schema:
-            return self._free(0)
+            return self._any_json(0)
         if isinstance(schema.get("$ref"), str):
             return self._reference(schema, depth)
         if isinstance(parts := schema.get("allOf"), list):
@@ -237,23 +244,23 @@ class _Builder:
         for name in ("anyOf", "oneOf"):
             if isinstance(branches := schema.get(name), list) and branches:
                 others = {key: value for key, value in schema.items() if key != name}
-                return self._any(
+                return self._any_of(
                     [merged(others, self._resolved(branch) if others else branch) for branch in branches],
                     depth,
                 )
         return self._plain(schema, depth)
 
     def _plain(self, schema: dict[str, Any], depth: int) -> str:
-        """Return the rule of a schema without references and combinations."""
+        """Return the rule of a schema without `$ref`, `allOf`, `anyOf` and `oneOf`."""
         if "const" in schema:
             return self._one_of([schema["const"]])
         types = types_of(schema)
         if isinstance(schema.get("enum"), list):
             return self._one_of(values_of(schema))
         if types is None:
-            return self._free(0)
+            return self._any_json(0)
         if len(types) > 1:
-            return self._any([{**schema, "type": name} for name in types], depth)
+            return self._any_of([{**schema, "type": name} for name in types], depth)
         return self._typed(types[0], schema, depth)
 
     def _typed(self, name: str, schema: dict[str, Any], depth: int) -> str:
@@ -290,7 +297,7 @@ class _Builder:
         self._ways[name] = ways
         return name
 
-    def _any(self, branches: Sequence[Any], depth: int) -> str:
+    def _any_of(self, branches: Sequence[Any], depth: int) -> str:
         names = [self.value(branch, depth + 1) for branch in branches if branch is not False]
         if not names:
             raise unusable("none of its alternatives can be satisfied")
@@ -302,7 +309,7 @@ class _Builder:
         return self._rule(" | ".join(literal(text) for text in texts), len(texts))
 
     def _reference(self, schema: dict[str, Any], depth: int) -> str:
-        """Return a named rule for the reference, so that recursive schemas terminate."""
+        """Return the rule of a reference. It gets its name first, so that recursive schemas terminate."""
         if schema.keys() & _CONDITIONS:
             others = {name: value for name, value in schema.items() if name != "$ref"}
             return self.value(merged(others, self._resolved(schema)), depth + 1)
@@ -320,7 +327,7 @@ class _Builder:
         return self._rule(target, self._ways.get(target, 1), name)
 
     def _resolved(self, schema: Any) -> Any:
-        """Follow a chain of references and return the merged schema."""
+        """Return a schema with its reference, and those to which it leads, merged into it."""
         for _ in range(MAX_DEPTH):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema
@@ -347,7 +354,7 @@ class _Builder:
         if isinstance(name, str) and name in _FORMATS:
             return self._rule(f'"\\"" {_FORMATS[name]} "\\""', 1)
         low, high = _counts(schema, "minLength", "maxLength", MAX_STRING)
-        return self._rule(f'"\\"" {self._character()}{_times(low, high)} "\\""', 1)
+        return self._rule(f'"\\"" {self._character()}{_repetition(low, high)} "\\""', 1)
 
     def _character(self) -> str:
         # No control characters and no \u, so that every string can be stored and shown.
@@ -369,7 +376,7 @@ class _Builder:
         return self._repeated(self._inner(items, depth), low, high, "[]")
 
     def _unique(self, values: list[Any], low: int, high: int) -> str:
-        """Return the rule of arrays without duplicates: one rule for each set of used values."""
+        """Return the rule of arrays without duplicates; each set of used values has a rule of its own."""
         values = list({equality_key(value): value for value in values}.values())
         if low > len(values):
             raise unusable("its `minItems` exceeds the number of possible unique items")
@@ -395,7 +402,7 @@ class _Builder:
         """Return the rule of `low` to `high` items in brackets, separated by commas."""
         # The runtime copies the repeated expression `high` times, so it is a single rule name.
         more = self._rule(f'"," " "? {item}', 1)
-        body = f"{item} {more}{_times(max(low - 1, 0), high - 1)}"
+        body = f"{item} {more}{_repetition(max(low - 1, 0), high - 1)}"
         return self._rule(f'"{brackets[0]}" ({body}){"" if low else "?"} "{brackets[1]}"', 1)
 
     def _inner(self, schema: Any, depth: int) -> str:
@@ -413,24 +420,25 @@ class _Builder:
         for name in required:
             members.setdefault(name, additional)
         if not members:
-            return self._map(schema, additional, depth)
+            return self._open_object(schema, additional, depth)
         parts = []
         for name, member in members.items():
             if member is False and name not in required:
                 continue
             key = literal(json.dumps(name, ensure_ascii=False) + ":")
             parts.append((f'{key} " "? {self._inner(member, depth)}', name in required))
+        # Only if the schema asks for them: small models add members without end.
         if "additionalProperties" in schema and additional is not False:
-            parts.append((self._further(additional, members, depth), False))
+            parts.append((self._additional(additional, members, depth), False))
         return self._rule(f'"{{" {self._chain(parts)} "}}"', 1)
 
-    def _further(self, value: Any, taken: Iterable[str], depth: int) -> str:
-        """Return the rule of additional members. Only if a schema asks for them: small models do not stop."""
-        member = self._rule(f'"\\"" {self._other(["", *taken])} "\\":" " "? {self._inner(value, depth)}', 1)
+    def _additional(self, value: Any, taken: Iterable[str], depth: int) -> str:
+        """Return the rule of members with other names than `taken`, for `additionalProperties`."""
+        member = self._rule(f'"\\"" {self._others(["", *taken])} "\\":" " "? {self._inner(value, depth)}', 1)
         more = self._rule(f'"," " "? {member}', 1)
-        return self._rule(f"{member} {more}{_times(0, MAX_ITEMS - 1)}", 1)
+        return self._rule(f"{member} {more}{_repetition(0, MAX_ITEMS - 1)}", 1)
 
-    def _other(self, taken: Sequence[str]) -> str:
+    def _others(self, taken: Sequence[str]) -> str:
         """Return the rule of names that are not in `taken`, without characters that JSON escapes."""
         continued: dict[str, list[str]] = {}
         for text in taken:
@@ -438,24 +446,25 @@ class _Builder:
                 continued.setdefault(text[0], []).append(text[1:])
         first = "".join(f"\\x{ord(one):02X}" if one.isascii() else one for one in continued)
         ways = [f"[^{_ESCAPED}{first}] [^{_ESCAPED}]{{0,59}}"]
-        ways += [f"{literal(one)} {self._other(tails)}" for one, tails in continued.items()]
+        ways += [f"{literal(one)} {self._others(tails)}" for one, tails in continued.items()]
         if "" not in taken:
             ways.append('""')
         return self._rule(" | ".join(ways), len(ways))
 
-    def _map(self, schema: dict[str, Any], value: Any, depth: int) -> str:
+    def _open_object(self, schema: dict[str, Any], value: Any, depth: int) -> str:
         low, high = _counts(schema, "minProperties", "maxProperties", MAX_ITEMS)
         if high == 0 or value is False:
             return self._rule('"{}"', 1)
         return self._repeated(self._member(self._inner(value, depth)), low, high, "{}")
 
     def _member(self, value: str) -> str:
-        """Return the rule of a member with any name."""
+        """Return the rule of an object's member with any name and a value of the rule `value`."""
         return self._rule(f'"\\"" {self._character()}{{1,60}} "\\":" " "? {value}', 1)
 
     def _chain(self, parts: Sequence[tuple[str, bool]]) -> str:
         """Return the rule of the parts in order, separated by commas; optional parts may be missing."""
-        after, first = '""', '""'  # the rules after a first part, and before any part
+        # The rules of the remaining parts, if a part precedes them and if no part does.
+        after, first = '""', '""'
         for part, is_required in reversed(parts):
             alone = part if after == '""' else f"{part} {after}"
             first = self._rule(alone if is_required else f"{alone} | {first}", 1)
@@ -463,14 +472,14 @@ class _Builder:
             after = self._rule(more if after == '""' else f"{more} {after}", 1)
         return first
 
-    def _free(self, level: int) -> str:
-        """Return the rule of JSON of any shape, up to a depth of three."""
+    def _any_json(self, level: int) -> str:
+        """Return the rule of JSON of any shape, nested at most `_ANY_JSON_DEPTH` levels deep."""
         scalar = self._rule(
             f'{self._string({})} | {self._rule(ANY_NUMBER, 1)} | "true" | "false" | "null"', 5
         )
-        if level >= _FREE_DEPTH:
+        if level >= _ANY_JSON_DEPTH:
             return scalar
-        inner = self._free(level + 1)
+        inner = self._any_json(level + 1)
         members = self._repeated(self._member(inner), 0, 20, "{}")
         items = self._repeated(inner, 0, 20, "[]")
         return self._rule(f"{members} | {items} | {scalar}", 7)
@@ -486,5 +495,5 @@ def _counts(schema: dict[str, Any], least: str, most: str, default: int) -> tupl
     return low, high
 
 
-def _times(low: int, high: int) -> str:
+def _repetition(low: int, high: int) -> str:
     return f"{{{low},{high}}}"

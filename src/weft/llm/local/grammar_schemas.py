@@ -1,4 +1,4 @@
-"""Helpers that read a JSON Schema for its conversion into a grammar."""
+"""Functions that read and combine JSON Schemas for their conversion into a grammar."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ def unusable(why: str) -> ModelError:
 
 
 def merged(base: dict[str, Any], more: Any) -> Any:
-    """Combine two schemas that both apply, as far as a merge of their keywords can express it."""
+    """Return one schema for two that both apply; of most keywords in both, that of `more` is kept."""
     if not base or more is False:
         return more
     if not isinstance(more, dict):
@@ -48,7 +48,7 @@ def types_of(schema: dict[str, Any]) -> list[str] | None:
 
 
 def type_of(value: Any) -> set[str]:
-    """Return the JSON Schema types of a value."""
+    """Return the JSON Schema types of a value; an integer has two."""
     match value:
         case bool():
             return {"boolean"}
@@ -86,6 +86,6 @@ def values_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def equality_key(value: Any) -> str:
-    """Return the same text for values that are equal in JSON, such as 1 and 1.0."""
+    """Return a text that is the same for values that are equal in JSON, such as 1 and 1.0."""
     is_whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if is_whole else value, sort_keys=True)

@@ -1,4 +1,4 @@
-"""The embedded models `local:NAME` as implementations of `Models` and `Model`."""
+"""Implementations of `Models` and `Model` for the embedded models `local:NAME`."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from weft.llm.payload import FinishReason, HandlerPayload, ModelReply, Usage, se
 from weft.llm.protocol import Features, OnText
 
 Fetch = Callable[[Entry, threading.Event], object]
-"""Downloads a missing model, in a thread; returns early once the event is set."""
+"""Downloads a missing model. Called in a thread; returns early once the event is set."""
 
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
 
@@ -77,7 +77,7 @@ class EmbeddedModels:
         return EmbeddingModel(file, runtime, dimensions=metadata.embedding_length)
 
     async def _file(self, model: str | None, makes: Makes) -> LocalFile:
-        """Return a model's file, downloading it first if it is missing."""
+        """Return a model's verified file; if it is missing and there is a `fetch`, download it first."""
         name = (model or AUTO).removeprefix(f"{PROVIDER}:")
         if self._fetch is not None and (missing := missing_entry(name, self._folder, makes)):
             stop = threading.Event()
@@ -85,21 +85,21 @@ class EmbeddedModels:
                 await asyncio.to_thread(self._fetch, missing, stop)
             finally:
                 stop.set()
-        # In a thread: an unverified file is hashed.
+        # In a thread, because it may hash the file.
         return await asyncio.to_thread(locate, name, self._folder, makes)
 
     async def close(self) -> None:
         """Do nothing: models stay in memory for later requests until the process ends."""
 
 
-_known = threading.Lock()
+_runtimes_lock = threading.Lock()
 _runtimes: dict[tuple[Path, RuntimeSettings], Runtime] = {}
 """The runtimes of this process. They are shared by all event loops and threads, and end with the process."""
 
 
 def get_runtime(path: Path, settings: RuntimeSettings) -> Runtime:
     """Return the shared runtime of a file with these settings."""
-    with _known:
+    with _runtimes_lock:
         runtime = _runtimes.get((path, settings))
         if runtime is None or runtime.is_closed:
             runtime = _runtimes[path, settings] = Runtime(path, settings)
@@ -120,13 +120,13 @@ class EmbeddedModel:
     @property
     def features(self) -> Features:
         window = self._runtime.settings.context_window
-        # The default limit of requests without one: no budget may make responses longer.
+        # Responses end there without `max_tokens`, and a budget must not request longer ones.
         longest = min(DEFAULT_MAX_TOKENS, window)
         return Features(context_window=window, max_output_tokens=longest, output="held", is_local=True)
 
     @property
     def settings_digest(self) -> str:
-        """Return a digest of size and modification time for a user's file, which may be replaced."""
+        """Return a digest of size and time of a user's file, which may change; empty for other models."""
         if not is_path(self._file.name):
             return ""
         status = self._file.path.stat()
@@ -137,7 +137,8 @@ class EmbeddedModel:
     ) -> ModelReply:
         """Send the payload and return the response.
 
-        Cancellation frees its place in the queue, or stops the model within a few tokens.
+        `must_use_tool` forbids an answer without a tool call. Cancellation removes a waiting request from the
+        queue, or stops the model within a few tokens.
         """
         response = _ResponseBuilder(payload, on_text)
         body = build_request(payload, must_use_tool=must_use_tool)
@@ -147,7 +148,7 @@ class EmbeddedModel:
         return response.reply(self.id)
 
     def listen(self) -> AbstractAsyncContextManager[tuple[str, str]]:
-        """Let other processes of this machine use the model during the block; yields base URL and key."""
+        """Let other processes of this machine use the model during the block; yield its base URL and key."""
         return self._runtime.listen()
 
     async def count_tokens(self, payload: HandlerPayload) -> int:

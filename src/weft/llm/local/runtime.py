@@ -1,4 +1,4 @@
-"""Runs llama.cpp in a separate process, which serves one request at a time on a private socket."""
+"""Runs llama.cpp in a separate process, which serves one model on a private socket, one request at a time."""
 
 import asyncio
 import atexit
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     import httpx2
 
 
-_PREFIX = "weft-model-"
-_LOCK = "lock"
-_MAX_FOLDER = 60
+_FOLDER_PREFIX = "weft-model-"
+_LOCK_NAME = "lock"
+_MAX_FOLDER_CHARACTERS = 60
+"""Longest path of the temporary folder, in characters; the path of a Unix socket may have about 100."""
 
 
 class PrivateFolder:
@@ -39,12 +40,12 @@ class PrivateFolder:
 
     def __init__(self) -> None:
         """Create the folder. Raise OSError."""
-        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_short_folder()))
-        # Renamed after it is locked, so that `sweep` in another process never finds an unheld lock of ours.
-        new = self.path / f"{_LOCK}.new"
+        self.path = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_short_folder()))
+        # Locked before it gets its name, so that `sweep` in another process never finds it unlocked.
+        new = self.path / f"{_LOCK_NAME}.new"
         self._lock = new.open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        new.rename(self.path / _LOCK)
+        new.rename(self.path / _LOCK_NAME)
 
     def remove(self) -> None:
         """Delete the folder. Idempotent."""
@@ -54,8 +55,8 @@ class PrivateFolder:
 
 def sweep() -> None:
     """Delete the folders that killed processes of this user left behind."""
-    for path in Path(_short_folder() or tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
-        with suppress(OSError):  # another user's, still locked, or just deleted
+    for path in Path(_short_folder() or tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*/{_LOCK_NAME}"):
+        with suppress(OSError):  # it belongs to another user, is still locked, or was just deleted
             _remove_if_dead(path)
 
 
@@ -71,20 +72,20 @@ def _remove_if_dead(path: Path) -> None:
 
 
 def _short_folder() -> str | None:
-    """Return None for the default temporary folder, or /tmp if socket paths would be too long there."""
-    return None if len(tempfile.gettempdir()) < _MAX_FOLDER else "/tmp"  # noqa: S108
+    """Return /tmp if socket paths in the default temporary folder would be too long, otherwise None."""
+    return None if len(tempfile.gettempdir()) < _MAX_FOLDER_CHARACTERS else "/tmp"  # noqa: S108
 
 
 Chunk = dict[str, Any]
 
 MAX_FAILURES = 2
-"""Number of crashes in a row after which the process is not started again."""
+"""Number of crashes without a successful request between them after which no new process is started."""
 
 DEFAULT_MAX_TOKENS = 1_024
-"""Output limit of requests without one: small models do not always stop."""
+"""Output limit of requests without `max_tokens`: small models do not always stop."""
 
-_LAST_SECONDS = 10
-"""How long to wait for the exit code of a worker that closed its pipe."""
+_EXIT_SECONDS = 10
+"""How many seconds to wait for the exit code of a worker that closed its pipe."""
 
 _RELAY_BYTES = 65_536
 
@@ -102,7 +103,10 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
 
 
 class Runtime:
-    """Serves requests in order of arrival, from any event loop and thread. Starts its process on demand."""
+    """Serves one model to any event loop and thread; starts its process on demand.
+
+    Responses and embeddings are made one at a time, in order of arrival; token counts do not wait for them.
+    """
 
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         self.path = path
@@ -118,13 +122,13 @@ class Runtime:
         return self._is_closed
 
     async def start(self) -> None:
-        """Wait until the model is loaded. Raise ModelError."""
-        await self._running()
+        """Start the process if necessary, and wait until the model is loaded. Raise ModelError."""
+        await self._running_process()
 
     async def chunks(self, body: dict[str, Any]) -> AsyncGenerator[Chunk, None]:
-        """Wait for the model, then yield the chunks of a response. Closing the generator stops the model."""
+        """Yield the chunks of a response once the model is free. Closing the generator stops the model."""
         async with self._queue:
-            process = await self._running()
+            process = await self._running_process()
             try:
                 async with aclosing(process.stream("/v1/chat/completions", body)) as pieces:
                     async for piece in pieces:
@@ -134,36 +138,36 @@ class Runtime:
             self._failures = 0
 
     async def count_tokens(self, messages: list[dict[str, str]]) -> int:
-        """Count the tokens of the messages in the model's own chat template."""
-        process = await self._running()
+        """Count the tokens of the messages, formatted with the model's own chat template."""
+        process = await self._running_process()
         try:
             [templated] = await process.post("/apply-template", [{"messages": messages}])
             body = {"content": templated["prompt"], "parse_special": True}
-            [answer] = await process.post("/tokenize", [body])
+            [response] = await process.post("/tokenize", [body])
         except ConnectionError as error:
             raise self._crashed(process) from error
-        return len(answer["tokens"])
+        return len(response["tokens"])
 
     async def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenize each text, with start and end tokens; special tokens inside a text are plain text."""
-        process = await self._running()
+        """Tokenize each text, with start and end tokens; special tokens in a text are plain text."""
+        process = await self._running_process()
         bodies = [{"content": text, "add_special": True, "parse_special": False} for text in texts]
         try:
-            return [answer["tokens"] for answer in await process.post("/tokenize", bodies)]
+            return [response["tokens"] for response in await process.post("/tokenize", bodies)]
         except ConnectionError as error:
             raise self._crashed(process) from error
 
     async def embeddings(self, inputs: Sequence[str | list[int]]) -> dict[str, Any]:
-        """Wait for the model, then embed texts or token lists. Cancellation stops the model."""
+        """Wait until the model is free, then embed texts or token lists. Cancellation stops the model."""
         async with self._queue:
-            process = await self._running()
+            process = await self._running_process()
             body = {"input": list(inputs), "encoding_format": "base64"}
             try:
-                [answer] = await process.post("/v1/embeddings", [body])
+                [response] = await process.post("/v1/embeddings", [body])
             except ConnectionError as error:
                 raise self._crashed(process) from error
             self._failures = 0
-            return answer
+            return response
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[tuple[str, str]]:
@@ -171,7 +175,7 @@ class Runtime:
 
         Yields the base URL of its OpenAI-compatible API and the key that it requires.
         """
-        process = await self._running()
+        process = await self._running_process()
         register(process.key, "a key of an embedded model")
         async with process.forward() as port:
             yield f"http://127.0.0.1:{port}/v1", process.key
@@ -184,10 +188,11 @@ class Runtime:
         if process is not None:
             process.end()
 
-    async def _running(self) -> "_Process":
+    async def _running_process(self) -> "_Process":
+        """Return the process with the loaded model, starting it if necessary. Raise ModelError."""
         with self._lock:
             if self._is_closed:
-                raise _closed()
+                raise _closed_error()
             if self._process is None:
                 if self._failures >= MAX_FAILURES:
                     raise ModelError(
@@ -198,12 +203,12 @@ class Runtime:
                 self._process = _Process(self.path, self.settings)
             process = self._process
         try:
-            await _result(process.loaded)
+            await _wait_for_thread(process.loaded)
         except ModelError:
             with self._lock:
                 if self._is_closed:
-                    raise _closed() from None
-                if self._process is process:  # a retry may find more memory, or another file
+                    raise _closed_error() from None
+                if self._process is process:  # the next request starts a new one: memory may be free by then
                     self._process = None
             raise
         return process
@@ -212,7 +217,7 @@ class Runtime:
         """Discard a process that closed its connection, and return the error to raise."""
         with self._lock:
             if self._is_closed:
-                return _closed()
+                return _closed_error()
             if self._process is process:
                 self._process = None
                 self._failures += 1
@@ -223,25 +228,25 @@ class Runtime:
 
 
 class _Process:
-    """One worker process and its connection."""
+    """One process of `worker.py`, and the requests to it."""
 
     def __init__(self, path: Path, settings: RuntimeSettings) -> None:
         if find_spec("xllamacpp") is None:
             raise MissingExtra(extra="local", purpose="an embedded model")
         self._path = path
         self._owner = os.getpid()
-        # The runtime always listens: on a socket in a folder that only this user can enter, and with a key.
+        # llama.cpp always listens: here on a socket in a folder that only this user can enter, with a key.
         try:
             self._folder = PrivateFolder()
             try:
-                self._worker, answers = _start_worker()
+                self._worker, report_descriptor = _start_worker()
             except BaseException:
                 self._folder.remove()
                 raise
         except OSError as error:
             message = f"the process of an embedded model cannot be started: {error.strerror or error}"
             raise ModelError("llm_error", message, is_transient=True) from error
-        self._answers = os.fdopen(answers, "rb")
+        self._report_pipe = os.fdopen(report_descriptor, "rb")
         self._socket = str(self._folder.path / "model.sock")
         self.key = secrets.token_urlsafe(32)
         atexit.register(self.end)
@@ -255,11 +260,12 @@ class _Process:
             "key": self.key,
         }
         self.loaded: Future[None] = Future()
+        """Done when the model is loaded, or with the ModelError why it cannot be loaded."""
         # A daemon, so that a process that exits while a model loads does not wait for it.
         threading.Thread(target=self._load, args=(options,), name="weft-model", daemon=True).start()
 
     def _load(self, options: dict[str, Any]) -> None:
-        """Let the worker load the model, and complete the future `loaded` in every case."""
+        """Let the worker load the model, and complete the future `loaded` in every case. Runs in a thread."""
         try:
             problem = self._load_problem(options)
         except Exception as error:
@@ -276,18 +282,18 @@ class _Process:
         """Return why the model cannot be loaded; None once it is in memory."""
         if self._worker.stdin is None:
             raise AssertionError("the worker was started with a pipe")
-        with suppress(OSError):  # it has ended, which is reported below
+        with suppress(OSError):  # the worker has ended, which is reported below
             self._worker.stdin.write(json.dumps(options).encode() + b"\n")
             self._worker.stdin.flush()
         import httpx2  # noqa: F401  # slow: imported here while the model loads, not in the event loop
 
         sweep()
-        answer = self._answers.readline()
-        if answer:
-            problem: str | None = json.loads(answer)["problem"]
+        report = self._report_pipe.readline()
+        if report:
+            problem: str | None = json.loads(report)["problem"]
             return problem
         with suppress(subprocess.TimeoutExpired):
-            code = self._worker.wait(_LAST_SECONDS)
+            code = self._worker.wait(_EXIT_SECONDS)
             return f"its process ended (exit code {code}); there may not be enough memory"
         return "its process does not respond"
 
@@ -319,21 +325,24 @@ class _Process:
         """
         import httpx2
 
-        answers = []
+        responses = []
         try:
             async with self._client() as client:
                 for body in bodies:
                     response = await client.post(address, json=body)
                     if response.status_code != 200:
                         raise _parse_error(response.json())
-                    answers.append(response.json())
+                    responses.append(response.json())
         except httpx2.TransportError as error:
             raise ConnectionError(str(error)) from error
-        return answers
+        return responses
 
     @asynccontextmanager
     async def forward(self) -> AsyncIterator[int]:
-        """Connect clients of a free loopback port to the worker's socket; the worker checks their key."""
+        """Listen on a free loopback port and relay its clients to the worker's socket; yield the port.
+
+        The worker checks the key of the clients.
+        """
         connections: set[asyncio.Task[None]] = set()
 
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -370,7 +379,7 @@ class _Process:
         atexit.unregister(self.end)
         self._worker.kill()
         code = self._worker.wait()
-        for pipe in (self._worker.stdin, self._answers):
+        for pipe in (self._worker.stdin, self._report_pipe):
             with suppress(OSError):  # unflushed data
                 if pipe is not None:
                     pipe.close()
@@ -402,8 +411,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     raise EOFError
 
 
-async def _result(future: "Future[None]") -> None:
-    """Wait for the future of a thread. Cancellation or the end of the loop does not affect the thread."""
+async def _wait_for_thread(future: "Future[None]") -> None:
+    """Wait for a future that a thread completes. Cancelling the wait does not affect the future."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
@@ -417,7 +426,7 @@ async def _result(future: "Future[None]") -> None:
 
 
 def _start_worker() -> "tuple[subprocess.Popen[bytes], int]":
-    """Start the worker; return it and the pipe that it reports on, as native code may print on stdout."""
+    """Start the worker; return it and the read end of the pipe on which it reports about the model."""
     reading, writing = os.pipe()
     try:
         worker = subprocess.Popen(
@@ -436,12 +445,12 @@ def _start_worker() -> "tuple[subprocess.Popen[bytes], int]":
     return worker, reading
 
 
-def _closed() -> ModelError:
+def _closed_error() -> ModelError:
     return ModelError("llm_error", "the embedded model has been closed")
 
 
-def _parse_error(answer: dict[str, Any]) -> ModelError:
-    error = answer.get("error") or {}
+def _parse_error(response: dict[str, Any]) -> ModelError:
+    error = response.get("error") or {}
     message = str(error.get("message", "the embedded model failed"))
     if error.get("type") == "exceed_context_size_error":
         return ContextTooLong("llm_error", f"the embedded model's context window is too small: {message}")

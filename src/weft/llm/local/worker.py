@@ -1,10 +1,11 @@
-"""The worker process that holds a model in memory; started by `runtime.py`.
+"""The process that holds an embedded model in memory, started by `runtime.py`. It claims no tasks.
 
 Loading and freeing a model hold the GIL for seconds, and a fault in native code ends the process: neither may
-happen to the main process. The worker runs as a file and imports nothing of weft, so that it starts fast.
+happen to the main process. The worker runs as a script and imports nothing of weft, so that it starts fast.
 
-The first line of its stdin is the model to load and its options, as JSON. When the model is loaded or cannot
-be loaded, the worker writes one line to the descriptor given as its argument; stdout may get native output.
+The first line of its stdin is a JSON object with the path of the model and the options. When the model is
+loaded or cannot be loaded, the worker writes one line to the descriptor given as its argument; it does not
+use stdout, where native code may print.
 Its stdin closes when the process that started it ends, however that happens; then the worker ends too.
 """
 
@@ -26,25 +27,25 @@ CACHE_MEBIBYTES = 512
 
 def main() -> None:
     """Load the model, serve it on its socket, and exit when stdin is closed."""
-    # Ctrl-C is handled by the process that started this one.
+    # Ctrl-C is for the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(int(sys.argv[1]), "w")
+    report_pipe = os.fdopen(int(sys.argv[1]), "w")
     options = json.loads(sys.stdin.buffer.readline() or "null")
     if options is None:
         return
     try:
         server = load(options)
     except RuntimeError as error:
-        _report(answers, f"it is not a GGUF model, or there is not enough memory ({error})")
+        _report(report_pipe, f"it is not a GGUF model, or there is not enough memory ({error})")
         return
-    except Exception as error:  # a library is missing or has an unknown version
-        _report(answers, f"the runtime cannot be used: {type(error).__name__}: {error}")
+    except Exception as error:  # for example a library that is missing or has another version
+        _report(report_pipe, f"the runtime cannot be used: {type(error).__name__}: {error}")
         return
     # The runtime installs its own signal handlers when it loads.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        _report(answers, None)
+        _report(report_pipe, None)
         sys.stdin.buffer.read()
     finally:
         shutil.rmtree(Path(options["socket"]).parent, ignore_errors=True)
@@ -53,7 +54,7 @@ def main() -> None:
 
 def load(options: dict[str, Any]) -> Any:
     """Load the model and return the runtime's server."""
-    # Read when the library is loaded; without it waiting threads spin and take CPU from others.
+    # Read when the library is loaded. Without this setting waiting threads spin and take CPU from others.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
@@ -76,11 +77,11 @@ def load(options: dict[str, Any]) -> Any:
     return xllamacpp.Server(params)
 
 
-def _report(answers: TextIO, problem: str | None) -> None:
-    """Report why the model could not be loaded; None reports success."""
+def _report(report_pipe: TextIO, problem: str | None) -> None:
+    """Write to the pipe why the model could not be loaded; None means that it is loaded."""
     with suppress(BrokenPipeError):  # the parent process is gone; stdin will be closed too
-        answers.write(json.dumps({"problem": problem}) + "\n")
-        answers.flush()
+        report_pipe.write(json.dumps({"problem": problem}) + "\n")
+        report_pipe.flush()
 
 
 if __name__ == "__main__":
