@@ -8,22 +8,23 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 MIN_LINE_CHARACTERS = 16
-"""Shortest line of a multi-line value that is also redacted alone, as in a key file."""
+"""Shortest line of a multi-line value, such as a key file, that is also redacted where it occurs alone."""
 
-_ESCAPED = re.compile(r"\\u[0-9a-f]{4}")
-_PERCENT = re.compile(r"%[0-9A-F]{2}")
-_NOT_LETTERS = re.compile(r"[^A-Za-z0-9]")
+_UNICODE_ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
+_PERCENT_ESCAPE = re.compile(r"%[0-9A-F]{2}")
+_NOT_ALPHANUMERIC = re.compile(r"[^A-Za-z0-9]")
 _SHELL_SPECIAL = re.compile(r"([^A-Za-z0-9_./:=@%+,-])")
 
 _BASH_SPECIAL = re.compile(r"""(^[~#]|(?<=[:=])~|[ \t'"\\|&;()<>!{}*\[\]?^$`])""")
 """Characters that bash's `printf %q` escapes with a backslash; some versions escape commas too."""
 
-_DROPPED = (0, 2, 3)
-"""Number of base64 characters that depend on preceding bytes too, at an offset of 0, 1 and 2 bytes."""
+_SHARED_CHARACTERS = (0, 2, 3)
+"""Number of leading base64 characters that also depend on the bytes before a value, which begins 0, 1 or 2
+bytes after a multiple of three."""
 
 
 def literal_forms(value: str) -> set[str]:
-    """Return the value, and its forms in JSON, HTML, URLs, Python and shells."""
+    """Return the value, its forms in JSON, HTML, URLs, Python and shells, and its long lines."""
     forms = {value, *_json_forms(value), *_url_forms(value), *_html_forms(value), *_quoted_forms(value)}
     forms |= set(_nested_forms(value))
     for line in value.splitlines():
@@ -41,9 +42,9 @@ def encoded_forms(value: str) -> set[str]:
 
 
 def wrapped_pattern(form: str) -> str:
-    """Return a pattern for an encoded form with optional line breaks, raw or written as `\\n`.
+    """Return a pattern for an encoded form that may be divided by line breaks, raw or written as `\\n`.
 
-    It also matches one adjacent character of the encoding at each end, which holds a few bits of the value.
+    It also matches the base64 character before and after the form, which may hold a few bits of the value.
     """
     broken = r"(?:\s|\\r|\\n)*"
     return rf"[A-Za-z0-9+/_-]?{broken.join(map(re.escape, form))}[A-Za-z0-9+/_-]?=*"
@@ -54,7 +55,7 @@ def _json_forms(value: str) -> Iterator[str]:
         yield text
         yield text.replace("/", "\\/")
         yield json.dumps(text)[1:-1]
-        yield _ESCAPED.sub(lambda found: "\\u" + found[0][2:].upper(), text)
+        yield _UNICODE_ESCAPE.sub(lambda found: "\\u" + found[0][2:].upper(), text)
         for_html = text
         for character in "<>&'":
             for_html = for_html.replace(character, f"\\u{ord(character):04x}")
@@ -62,7 +63,7 @@ def _json_forms(value: str) -> Iterator[str]:
 
 
 def _nested_forms(value: str) -> Iterator[str]:
-    """Yield forms that are quoted repeatedly: JSON in JSON in JSON, JSON in a Python repr, URLs in URLs."""
+    """Yield forms that are escaped repeatedly: JSON in JSON in JSON, JSON in a Python repr, URLs in URLs."""
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield json.dumps(json.dumps(text)[1:-1])[1:-1]
         yield repr(text)[1:-1]
@@ -82,10 +83,10 @@ def _url_forms(value: str) -> Iterator[str]:
         quote(value, errors="replace"),
         quote_plus(value, errors="replace"),
         quote(value, safe="/:?#[]@!$&'()*+,;=", errors="replace"),
-        _NOT_LETTERS.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), value),
+        _NOT_ALPHANUMERIC.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), value),
     ):
         yield text
-        yield _PERCENT.sub(lambda found: found[0].lower(), text)
+        yield _PERCENT_ESCAPE.sub(lambda found: found[0].lower(), text)
 
 
 def _html_forms(value: str) -> Iterator[str]:
@@ -117,10 +118,10 @@ def _bytes(value: str) -> bytes:
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
-    for offset, dropped in enumerate(_DROPPED):
+    for offset, dropped in enumerate(_SHARED_CHARACTERS):
         encoded = base64.b64encode(bytes(offset) + raw).decode("ascii")
-        certain = encoded[dropped : (offset + len(raw)) * 8 // 6]
-        yield certain
-        yield certain.replace("+", "-").replace("/", "_")
-        yield quote(certain, safe="")
-        yield certain.replace("/", "\\/")
+        own_characters = encoded[dropped : (offset + len(raw)) * 8 // 6]
+        yield own_characters
+        yield own_characters.replace("+", "-").replace("/", "_")
+        yield quote(own_characters, safe="")
+        yield own_characters.replace("/", "\\/")

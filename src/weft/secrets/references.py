@@ -1,4 +1,4 @@
-"""References to secrets in inputs (`{"$secret": "NAME"}`), and environment variables with secrets."""
+"""References to secrets in inputs (`{"$secret": "NAME"}`), and environment variables that hold secrets."""
 
 import os
 import re
@@ -15,8 +15,9 @@ KEY = "$secret"
 FORMAT = "format"
 
 Path = tuple[str | int, ...]
+"""The keys and indexes that lead to a part of a JSON value."""
 
-_NESTED: frozenset[Any] = frozenset({dict, list})
+_CONTAINERS: frozenset[Any] = frozenset({dict, list})
 
 
 class SecretSettings(Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ def resolved(value: Any, settings: SecretSettings, environment: Mapping[str, str
 
 
 def register_named(value: Any, environment: Mapping[str, str] = os.environ) -> None:
-    """Register the secrets that a value refers to, if they are set in this process, without using them."""
+    """Register the secrets that a value refers to, if this process has them; replace nothing."""
     for _, reference in _references(value, ()):
         register(environment.get(reference[KEY], ""), reference[KEY])
 
@@ -64,11 +65,11 @@ def _references(value: Any, path: Path) -> Iterator[tuple[Path, dict[str, Any]]]
             yield path, value
             return
         for key, part in value.items():
-            if part.__class__ in _NESTED:
+            if part.__class__ in _CONTAINERS:
                 yield from _references(part, (*path, key))
     elif isinstance(value, list):
         for index, part in enumerate(value):
-            if part.__class__ in _NESTED:
+            if part.__class__ in _CONTAINERS:
                 yield from _references(part, (*path, index))
 
 
@@ -103,7 +104,7 @@ def _look_up(reference: dict[str, Any], settings: SecretSettings, environment: M
 
 
 MIN_CHARACTERS_UNMARKED = 12
-"""Shortest value that is registered because of its variable's name: `postgres` is in too many texts."""
+"""Shortest value that is registered only for its variable's name: `postgres` occurs in ordinary text."""
 
 _SECRET_NAME = re.compile(
     r"(?:^|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:ACCESS|SECRET|PRIVATE)_KEY)$"
@@ -111,19 +112,19 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _KEY_NAME = re.compile(r"_KEY$", re.IGNORECASE)
-_LIKE_A_KEY = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.~-]{16,}")
+_KEY_VALUE = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=.~-]{16,}")
 
 
 def register_environment(environment: Mapping[str, str]) -> None:
-    """Register the values of all variables that are named like keys, tokens or passwords."""
+    """Register the secrets in the values of all variables, as `register_variable` does."""
     for name, value in environment.items():
         register_variable(name, value)
 
 
 def register_variable(name: str, value: str) -> None:
-    """Register the value of a variable if its name looks like a secret, and the password if it is a URL."""
+    """Register the value of a variable named like a secret, and the password in a value that is a URL."""
     register_password(value, name)
-    if is_secret_name(name) or (_KEY_NAME.search(name) and _LIKE_A_KEY.fullmatch(value)):
+    if is_secret_name(name) or (_KEY_NAME.search(name) and _KEY_VALUE.fullmatch(value)):
         _register_likely(value, name)
 
 
@@ -146,6 +147,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _register_likely(value: str, name: str) -> None:
+    """Register a value unless it is too short or a number, and so probably not a secret."""
     value = value.strip()
     if len(value) >= MIN_CHARACTERS_UNMARKED and not value.isdigit():
         register(value, name)

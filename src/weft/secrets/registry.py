@@ -15,7 +15,7 @@ MIN_CHARACTERS = 6
 """Shortest value that can be a secret; shorter ones would match in ordinary text."""
 
 MIN_CUT_CHARACTERS = 8
-"""Shortest part of a secret, at the beginning or end of a text, that is redacted as a truncated secret."""
+"""Shortest part of a secret that is redacted at the beginning or end of a text, where it may be truncated."""
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -24,6 +24,8 @@ _MARK = "[secret]"
 
 
 class _Form(msgspec.Struct, frozen=True):
+    """A form in which a secret can appear in a text, and the mark that replaces it."""
+
     text: str
     mark: str
     is_encoded: bool
@@ -37,7 +39,7 @@ class _Form(msgspec.Struct, frozen=True):
 
 
 class Registry:
-    """The secret values of a process. Registration is rare and locked; redaction takes no lock."""
+    """A set of secret values. Registration is rare and takes a lock; redaction takes no lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,9 +49,9 @@ class Registry:
         self._by_first: dict[str, list[str]] = {}
         """The forms by their first character."""
         self._marks: dict[str, str] = {}
-        """The replacement of each value."""
+        """The mark that replaces each value."""
         self._finder: Any = None
-        """Pattern that finds any form, or an end of a secret, in one pass over a text."""
+        """Pattern of all forms and of truncated secrets, for a quick search; None if it is too large."""
 
     @property
     def has_secrets(self) -> bool:
@@ -57,19 +59,19 @@ class Registry:
         return bool(self._forms)
 
     def register(self, value: str, name: str) -> bool:
-        """Redact the value from now on; False if it is too short."""
+        """Redact the value from now on; return False if it is too short, or a part of the mark `[secret]`."""
         value = value.strip()
         if len(value) < MIN_CHARACTERS or value in _MARK:
             return False
         with self._lock:
             if value not in self._names:
                 self._names = {**self._names, value: name}
-                marks = _marks(self._names)
-                forms = _forms(marks)
+                marks = _make_marks(self._names)
+                forms = _make_forms(marks)
                 by_first: dict[str, list[str]] = {}
                 for form in forms:
                     by_first.setdefault(form.text[0], []).append(form.text)
-                self._finder = _finder(self._names, forms)
+                self._finder = _compile_finder(self._names, forms)
                 self._marks, self._by_first, self._forms = marks, by_first, forms
         return True
 
@@ -90,13 +92,13 @@ class Registry:
         return self._redact_cut(self._redact_wrapped(text, forms))
 
     def _may_hold(self, text: str) -> bool:
-        """Check quickly whether a text may contain a secret or the end of one; most texts do not."""
+        """Return False if the text certainly has no secret, whole or truncated, which is usual."""
         if len(text) < MIN_CHARACTERS:
             return False
         finder = self._finder
         if finder is None or finder.search(text.encode("utf-8", "surrogatepass")) is not None:
             return True
-        return _is_broken(text) and finder.search(_flat(text).encode("utf-8", "surrogatepass")) is not None
+        return _has_breaks(text) and finder.search(_joined(text).encode("utf-8", "surrogatepass")) is not None
 
     def partial_match_start(self, text: str) -> int:
         """Return the index where an incomplete secret at the end of the text may begin, or `len(text)`."""
@@ -106,19 +108,19 @@ class Registry:
         for start in range(max(0, len(text) - len(forms[0].text) + 1), len(text)):
             candidates = self._by_first.get(text[start])
             if candidates and any(form.startswith(text[start:]) for form in candidates):
-                return self._before_whole(text, start)
+                return self._extend_over_whole(text, start)
         return len(text)
 
-    def _before_whole(self, text: str, start: int) -> int:
-        """Return `start`, or the start of a complete secret that overlaps it: `abcabc` in `abcabcab`."""
+    def _extend_over_whole(self, text: str, start: int) -> int:
+        """Return `start`, or where a whole secret that overlaps it begins: 0 for `abcabc` in `abcabcab`."""
         for form in self._forms:
             found = text.find(form.text, max(0, start - len(form.text) + 1), start + len(form.text) - 1)
             if 0 <= found < start:
-                return self._before_whole(text, found)
+                return self._extend_over_whole(text, found)
         return start
 
     def redact_json(self, value: Any, *, with_numbers: bool = True) -> Any:
-        """Redact all strings in a JSON value, also keys, and numbers that are secrets."""
+        """Redact all strings in a JSON value, also keys, and with `with_numbers` numbers that are secrets."""
         if not self._forms or value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -160,10 +162,10 @@ class Registry:
         return self._marks.get(text, value)
 
     def _redact_wrapped(self, text: str, forms: tuple[_Form, ...]) -> str:
-        """Redact encoded secrets that are broken into lines."""
-        if not _is_broken(text):
+        """Redact encoded secrets that line breaks divide."""
+        if not _has_breaks(text):
             return text
-        flat = _flat(text)
+        flat = _joined(text)
         for form in forms:
             if form.is_encoded and form.text in flat:
                 text = form.replace_in(text)
@@ -172,41 +174,41 @@ class Registry:
     def _redact_cut(self, text: str) -> str:
         """Redact a part of a secret at the beginning or end of a truncated text."""
         for value, name in self._names.items():
-            least = _least_cut(value)
+            least = _min_cut_length(value)
             tail = text[-len(value) + 1 :]
             start = tail.rfind(value[:least]) if least < len(value) else -1
             if start >= 0 and value.startswith(tail[start:]):
-                text = text[: len(text) - len(tail) + start] + _mark(name)
+                text = text[: len(text) - len(tail) + start] + _format_mark(name)
             head = text[: len(value) - 1]
             end = head.find(value[-least:]) if least < len(value) else -1
             if end >= 0 and value.endswith(head[: end + least]):
-                text = _mark(name) + text[end + least :]
+                text = _format_mark(name) + text[end + least :]
         return text
 
 
-def _is_broken(text: str) -> bool:
+def _has_breaks(text: str) -> bool:
     return "\n" in text or "\\n" in text
 
 
-def _flat(text: str) -> str:
+def _joined(text: str) -> str:
     """Remove line breaks, raw or written as `\\n`, and blanks."""
     return text.replace("\r", "").replace("\n", "").replace("\\r", "").replace("\\n", "").replace(" ", "")
 
 
-def _least_cut(value: str) -> int:
-    """Return the length from which a truncated part of a secret is redacted."""
+def _min_cut_length(value: str) -> int:
+    """Return the least length of a truncated part of this secret that is redacted."""
     return max(MIN_CUT_CHARACTERS, len(value) // 4)
 
 
-def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
-    """Compile a pattern of all forms and ends of secrets; None if it would be too large."""
+def _compile_finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
+    """Compile a pattern of all forms and of truncated secrets; return None if it would be too large."""
     import re2  # type: ignore[import-untyped]  # imported here, because only processes with secrets need it
 
     parts = {form.text for form in forms}
     for value in names:
-        least = _least_cut(value)
+        least = _min_cut_length(value)
         parts |= {value[:least], value[-least:]}
-    parts |= {_in_json(part) for part in parts}
+    parts |= {_as_in_json(part) for part in parts}
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 64 << 20
@@ -218,20 +220,20 @@ def _finder(names: Mapping[str, str], forms: tuple[_Form, ...]) -> Any:
         return None
 
 
-def _in_json(text: str) -> str:
+def _as_in_json(text: str) -> str:
     """Return the text as it appears in JSON encoded by msgspec."""
     return msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()[1:-1]
 
 
-def _marks(names: Mapping[str, str]) -> dict[str, str]:
-    marks = {value: _mark(name) for value, name in names.items()}
-    # A mark with a secret in it would reveal the secret, or be redacted itself.
+def _make_marks(names: Mapping[str, str]) -> dict[str, str]:
+    marks = {value: _format_mark(name) for value, name in names.items()}
+    # A mark whose name contains a secret would reveal the secret, or be redacted itself.
     return {
         value: _MARK if any(secret in mark for secret in names) else mark for value, mark in marks.items()
     }
 
 
-def _forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
+def _make_forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
     # Imported here, because most commands have no secrets.
     from weft.secrets.encodings import encoded_forms, literal_forms
 
@@ -244,7 +246,7 @@ def _forms(marks: Mapping[str, str]) -> tuple[_Form, ...]:
     return tuple(sorted(found.values(), key=lambda form: (-len(form.text), form.text)))
 
 
-def _mark(name: str) -> str:
+def _format_mark(name: str) -> str:
     return f"[secret {_UNSAFE_IN_NAMES.sub('_', name)}]"
 
 
@@ -252,9 +254,9 @@ _REGISTRY = Registry()
 
 
 def register(value: str, name: str) -> bool:
-    """Redact the value in this process from now on; False if it is too short.
+    """Redact the value in this process from now on, also in log records and in messages of weft's errors.
 
-    All log records of the process and the messages of weft's errors are redacted from now on too.
+    Return False if the value is too short, or a part of the mark `[secret]`.
     """
     is_kept = _REGISTRY.register(value, name)
     if is_kept:
@@ -284,7 +286,7 @@ def partial_match_start(text: str) -> int:
 
 
 def redact_json(value: Any) -> Any:
-    """Redact all strings in a JSON value; return the same object if it has no secrets."""
+    """Redact all strings in a JSON value, also keys, and numbers that are secrets."""
     return _REGISTRY.redact_json(value)
 
 
@@ -296,7 +298,7 @@ def redact_encoded(text: bytes) -> bytes:
 def redact_struct(value: T) -> T:
     """Redact all strings in a struct, but not its numbers, because they are counts and not secrets.
 
-    Return the same object if it has no secrets.
+    Return the same object if it surely has no secrets.
     """
     if not _REGISTRY.has_secrets:
         return value
@@ -307,8 +309,8 @@ def redact_struct(value: T) -> T:
 
 Redact = Callable[[str], str]
 
-_LOCK = threading.Lock()
-_INSTALLED: list[Redact] = []
+_LOGS_LOCK = threading.Lock()
+_LOG_REDACTORS: list[Redact] = []
 
 
 def redact_logs(redact: Redact) -> None:
@@ -316,10 +318,10 @@ def redact_logs(redact: Redact) -> None:
 
     It replaces the record factory, because filters of a logger do not see the records of its children.
     """
-    with _LOCK:
-        if redact in _INSTALLED:
+    with _LOGS_LOCK:
+        if redact in _LOG_REDACTORS:
             return
-        _INSTALLED.append(redact)
+        _LOG_REDACTORS.append(redact)
         make = logging.getLogRecordFactory()
 
         def make_redacted(*arguments: Any, **named: Any) -> logging.LogRecord:
@@ -331,7 +333,7 @@ def redact_logs(redact: Redact) -> None:
 def _redact_record(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:
     try:
         message = record.getMessage()
-    except Exception:  # arguments that do not match the format, which the handler would print
+    except Exception:  # the arguments do not match the format; a log handler would print them unredacted
         record.msg, record.args = redact(f"{record.msg!s} {record.args!r}"), ()
         message = record.msg
     shown = redact(message)

@@ -1,6 +1,6 @@
 """Truncates and streams texts without leaving a part of a secret.
 
-Every text that is truncated and then shown must be truncated by one of these functions.
+Use one of these functions for every text that is truncated and then shown.
 """
 
 from collections.abc import Callable
@@ -9,27 +9,27 @@ from weft.secrets.registry import partial_match_start, redact
 from weft.secrets.registry import redact as redact_all
 
 MARGIN = 20_000
-"""Characters beyond the cut that are searched: more than an encoded secret with line breaks has."""
+"""More characters than an encoded secret with line breaks has."""
 
 
 def cut(text: str, most: int, end: str = "...", *, redact: Callable[[str], str] = redact_all) -> str:
     """Return the first `most` characters of the redacted text, and `end` if the text is longer.
 
-    Only the beginning of a very long text is searched for secrets.
+    A text that is much longer than `most` is searched for secrets only at its beginning.
     """
     if len(text) <= most + 2 * MARGIN:
         shown = redact(text)
         return shown if len(shown) <= most else f"{shown[:most]}{end}"
-    # A secret may be cut at the end of the searched part, which therefore must not be shown. Redaction may
-    # have shortened the part so much that this end is before `most`.
+    # The last MARGIN characters of the searched part may contain a cut secret and are not shown, even if
+    # redaction has shortened the part so much that they begin before `most`.
     shown = redact(text[: most + 2 * MARGIN])
     return f"{shown[: min(most, max(0, len(shown) - MARGIN))]}{end}"
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Redact a text longer than `most` characters, and replace its middle with a note.
+    """Redact a text longer than `most` characters, and replace its middle with a note if it is still longer.
 
-    A shorter text is returned unchanged, without redaction.
+    A shorter text is returned unchanged and NOT redacted.
     """
     if len(text) <= most:
         return text
@@ -41,7 +41,7 @@ def cut_middle(text: str, most: int) -> str:
 
 
 def without_half(text: str) -> str:
-    """Redact a text that was truncated elsewhere, and remove a partial secret at its end."""
+    """Redact a text that other code has truncated, and remove the beginning of a secret at its end."""
     return redact_all(text[: partial_match_start(text)])
 
 

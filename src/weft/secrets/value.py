@@ -1,4 +1,4 @@
-"""A Python value that is kept secret."""
+"""`Secret`, a Python value that programs can use and weft does not show."""
 
 from weft.errors import RequestError
 from weft.secrets.registry import MIN_CHARACTERS, register
