@@ -44,7 +44,7 @@ def take_snapshot(folder: Path, files: Sequence[Path], scratch: Path) -> Worktre
 
 
 def repository_of(folder: Path) -> Path | None:
-    """Return the work tree of a folder; None if it is in no repository, or git is not installed."""
+    """Return the root of a folder's work tree; None if it is in no repository, or git is not installed."""
     try:
         found = _git(folder, "rev-parse", "--show-toplevel")
     except (GitFailed, FileNotFoundError):
@@ -57,7 +57,7 @@ class GitFailed(Exception):
 
 
 class GitSnapshot:
-    """A snapshot of the work tree as a git tree, with uncommitted changes.
+    """A snapshot of the tracked and the given files of a work tree, with uncommitted changes, as a git tree.
 
     It uses a copy of the index and a separate object folder, so the repository is not changed.
     """
@@ -75,9 +75,9 @@ class GitSnapshot:
     def changed(self) -> Changed:
         head, tree = self._find_head(), self._write_tree()
         between = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", self._tree, tree)
-        names = self._own_git("diff", "--name-only", "-z", *between)
+        names = self._git_on_copy("diff", "--name-only", "-z", *between)
         return Changed(
-            diff=_shown_diff(self._own_git("diff", *between)),
+            diff=_shown_diff(self._git_on_copy("diff", *between)),
             edited_files=tuple(name for name in names.split("\0") if name),
             commits=self._commits(head),
         )
@@ -97,15 +97,16 @@ class GitSnapshot:
     def _write_tree(self) -> str:
         index = self._root / _git(self._root, "rev-parse", "--git-path", "index").strip()
         if index.is_file():  # with the index, git reads only the files that have changed
-            # With its time: git reads files again that are as new as the index; times are whole seconds.
+            # copy2 keeps its time: git rereads files as new as the index, because times are whole seconds.
             shutil.copy2(index, self._scratch / "index")
-        self._own_git("add", "--update", "--ignore-errors", ".")
+        self._git_on_copy("add", "--update", "--ignore-errors", ".")
         for file in self._files:
             if Path(file).exists():
-                self._own_git("add", "--force", "--ignore-errors", "--", file)
-        return self._own_git("write-tree").strip()
+                self._git_on_copy("add", "--force", "--ignore-errors", "--", file)
+        return self._git_on_copy("write-tree").strip()
 
-    def _own_git(self, *arguments: str) -> str:
+    def _git_on_copy(self, *arguments: str) -> str:
+        """Run git with the copy of the index and the separate object folder."""
         repository_objects = self._root / _git(self._root, "rev-parse", "--git-path", "objects").strip()
         return _git(
             self._root,
@@ -118,7 +119,7 @@ class GitSnapshot:
 
 
 class FileSnapshot:
-    """The texts of the given files; without git, changes to other files are not found."""
+    """A snapshot of the given files without git; changes to other files are not found."""
 
     def __init__(self, folder: Path, files: Sequence[Path]) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Scratch folder, command line, environment and restrictions of an aider process."""
+"""The scratch folder, command line, environment and restrictions of an aider process."""
 
 import os
 from collections.abc import Iterable
@@ -24,8 +24,9 @@ class Restrictions(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     """The folders that aider itself may write in."""
     closed_folders: tuple[str, ...] = tuple(sorted(CLOSED_FOLDERS))
-    """Names of folders that aider may not write in, at any depth. Git writes its own folder itself."""
+    """Names of folders that aider may not write in, at any depth. `.git` is written by git, not by aider."""
     kept_files: tuple[str, ...] = tuple(sorted(READ_ONLY_FILES | CONFIGURATION))
+    """Names of files that aider may not write, in any folder."""
     programs: tuple[str, ...] = ("git",)
     """Names of the executables that aider may start."""
     is_confined: bool = True
@@ -37,39 +38,39 @@ class Restrictions(Struct, frozen=True, kw_only=True):
 def automatic_restrictions(
     roots: Iterable[str | Path], scratch: Path, kept_files: Iterable[str] = ()
 ) -> Restrictions:
-    """Allow writes only inside the roots, the scratch folder and aider's own folder."""
+    """Return restrictions that allow writes only in the roots, the scratch folder and `~/.aider`."""
     own = Path.home() / ".aider"
     kept = READ_ONLY_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
     return Restrictions(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
 
 
 def interactive_restrictions(prompt: str) -> Restrictions:
-    """Restrict nothing, and put the prompt into the input line for the person to send."""
+    """Return restrictions that forbid nothing, with the prompt in the input line for the person to send."""
     return Restrictions(is_confined=False, first_input=prompt)
 
 
-_COMMANDS = ("/", "!")
+_COMMAND_PREFIXES = ("/", "!")
 """Prefixes of aider's own commands, such as `/run rm -rf .`."""
 
-_QUIET = (
+_COMMON_OPTIONS = (
     "--no-analytics", "--no-check-update", "--no-show-release-notes", "--no-show-model-warnings",
     "--no-gitignore", "--no-dirty-commits", "--no-restore-chat-history",
 )  # fmt: skip
 """No telemetry, no update checks, no questions at the start, and no changes to the user's own files."""
 
-_UNATTENDED = (
+_AUTOMATIC_OPTIONS = (
     "--yes-always", "--no-pretty", "--no-stream", "--no-fancy-input", "--no-detect-urls",
     "--no-suggest-shell-commands", "--no-auto-lint", "--no-auto-test", "--disable-playwright",
 )  # fmt: skip
 
-_PASSED_ON = frozenset(
+_PASSED_VARIABLES = frozenset(
     name
     for upper in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
     for name in (upper, upper.lower())
 ) | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "XDG_CONFIG_HOME"}
 """Environment variables that aider needs besides those of every executable: proxies, certificates, git."""
 
-_TERMINAL = frozenset({"TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "EDITOR", "VISUAL"})
+_TERMINAL_VARIABLES = frozenset({"TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "EDITOR", "VISUAL"})
 
 
 class Scratch(Struct, frozen=True):
@@ -105,15 +106,15 @@ class Scratch(Struct, frozen=True):
 
 
 def harmless(prompt: str) -> str:
-    """Return the prompt so that aider does not read it as a command, because prompts hold untrusted text."""
-    return f"Task: {prompt}" if prompt.lstrip().startswith(_COMMANDS) else prompt
+    """Return the prompt, changed if aider would read it as a command: prompts may contain untrusted text."""
+    return f"Task: {prompt}" if prompt.lstrip().startswith(_COMMAND_PREFIXES) else prompt
 
 
 def argv_of(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool) -> list[str]:
     """Return the command line of an automatic run."""
     return [
         *_common(program, request, scratch, is_git=is_git),
-        *_UNATTENDED,
+        *_AUTOMATIC_OPTIONS,
         "--message-file",
         str(scratch.prompt),
     ]
@@ -134,7 +135,7 @@ def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, i
     argv += ["--model-metadata-file", str(scratch.metadata), "--analytics-log", str(scratch.events)]
     argv += ["--chat-history-file", str(scratch.transcript)]
     argv += ["--input-history-file", str(scratch.folder / "input")]
-    argv += ["--map-tokens", str(request.map_tokens), *_QUIET]
+    argv += ["--map-tokens", str(request.map_tokens), *_COMMON_OPTIONS]
     argv.append("--git" if is_git else "--no-git")
     argv.append("--auto-commits" if request.auto_commits else "--no-auto-commits")
     if request.edit_format is not None:
@@ -146,9 +147,9 @@ def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, i
 
 def variables_of(request: AiderRequest, scratch: Scratch, *, has_terminal: bool = False) -> dict[str, str]:
     """Return the environment variables of aider, besides those of every executable of a task."""
-    names = _PASSED_ON | _TERMINAL if has_terminal else _PASSED_ON
+    names = _PASSED_VARIABLES | _TERMINAL_VARIABLES if has_terminal else _PASSED_VARIABLES
     passed_on = {name: os.environ[name] for name in names if name in os.environ}
-    if not has_terminal:  # in a session, a person may push and trusts the repository
+    if not has_terminal:  # with a terminal, a person trusts the repository and may push
         passed_on |= git_variables(disable_repository_commands(request.folder))
     return {
         **passed_on,

@@ -51,7 +51,7 @@ class Aider:
         say: Callable[[str], None],
         kept_files: Collection[str] = (),
     ) -> None:
-        """Create the executor. `say` reports the installation of aider; `kept_files` are never written."""
+        """Create the executor. `say` gets messages about the installation; `kept_files` are never written."""
         self._settings = settings
         self._roots = roots
         self._models = models
@@ -60,7 +60,7 @@ class Aider:
 
     @property
     def cancel_grace_seconds(self) -> float:
-        """Return how long a cancelled run may take to end, with the grace time of executables."""
+        """Return the seconds that a cancelled run may take to end, with the grace time of its process."""
         return self._settings.command.grace_seconds + KILL_SECONDS + DEFAULT_CANCEL_GRACE_SECONDS
 
     async def execute(self, work: Work) -> JsonObject:

@@ -33,7 +33,7 @@ class AiderProgram(Struct, frozen=True):
     """An installed aider."""
 
     place: str
-    """Its script, or the virtual environment that weft created."""
+    """Path of its script, or of the virtual environment that weft created."""
     python: str
     """The interpreter that has the aider package."""
 
@@ -63,7 +63,7 @@ def own_environment(environment: Mapping[str, str]) -> Path:
 
 
 def _read_script(path: Path) -> AiderProgram:
-    """Read the interpreter of aider's script, with which the launcher is started."""
+    """Return the aider of a script, with the interpreter from its first lines, which runs the launcher."""
     try:
         with path.open("rb") as file:
             lines = file.read(4096).decode("utf-8", "replace").splitlines()
@@ -76,12 +76,12 @@ def _read_script(path: Path) -> AiderProgram:
 
 
 def _find_interpreter(lines: list[str]) -> str | None:
-    """Return the Python in a script's shebang line, or in the second line if the path is too long for it."""
+    """Return the Python in a script's first line, or in the second if its path is too long for the first."""
     if not lines or not lines[0].startswith("#!"):
         return None
-    words = _words(lines[0].removeprefix("#!"))
+    words = _split_words(lines[0].removeprefix("#!"))
     if words[:1] == ["/bin/sh"] and len(lines) > 1:
-        words = _words(lines[1].removeprefix("'''exec'"))
+        words = _split_words(lines[1].removeprefix("'''exec'"))
     elif words and Path(words[0]).name == "env":
         words = words[1:]
     if not words or "python" not in Path(words[0]).name:
@@ -89,7 +89,7 @@ def _find_interpreter(lines: list[str]) -> str | None:
     return shutil.which(words[0])
 
 
-def _words(line: str) -> list[str]:
+def _split_words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError:
@@ -148,13 +148,13 @@ async def install_aider(environment: Mapping[str, str], say: Say) -> AiderProgra
 
 
 def _find_python() -> str:
-    """Find a Python that aider supports: this one, if it is not too new."""
+    """Find a Python that aider supports: that of this process if it is not too new, else one on PATH."""
     if sys.version_info[:2] <= NEWEST:
         return sys.executable
     for name in PYTHONS:
         found = shutil.which(name)
-        # The shim of a version manager may be on PATH without its Python.
-        if found is not None and _is_working(found):
+        # A version manager may have a shim on PATH for a Python that is not installed.
+        if found is not None and _can_make_venv(found):
             return found
     raise ExecutionFailed(
         f"aider {VERSION} needs one of {', '.join(PYTHONS)} on PATH: install one, or install aider "
@@ -163,7 +163,7 @@ def _find_python() -> str:
     )
 
 
-def _is_working(python: str) -> bool:
+def _can_make_venv(python: str) -> bool:
     done = subprocess.run(
         [python, "-I", "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
@@ -171,7 +171,7 @@ def _is_working(python: str) -> bool:
 
 
 async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Run a command to its end. It also ends on cancellation, or if weft is killed."""
+    """Run a command; raise ExecutionFailed if it fails. It ends on cancellation, or if weft is killed."""
     group = ProcessGroup.start(
         argv, executable=argv[0], env=environment, cwd=None, stdin=None, max_output_bytes=MAX_OUTPUT_BYTES
     )
@@ -189,8 +189,8 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
 
 @asynccontextmanager
 async def _lock(folder: Path) -> AsyncIterator[None]:
-    """Hold the lock of a folder; the kernel releases it if the process dies."""
-    lock = await run_blocking(lambda: _lock_file(folder), name="weft-aider")
+    """Hold the file `lock` in a folder locked; the kernel releases the lock if the process dies."""
+    lock = await run_blocking(lambda: _open_lock_file(folder), name="weft-aider")
     try:
         while True:
             try:
@@ -203,6 +203,6 @@ async def _lock(folder: Path) -> AsyncIterator[None]:
         os.close(lock)
 
 
-def _lock_file(folder: Path) -> int:
+def _open_lock_file(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

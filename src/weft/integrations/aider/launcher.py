@@ -9,7 +9,7 @@ read, because they could name commands to run, or another server for the key.
 
 import sys
 
-sys.path.pop(0)  # the folder of this file, which must not shadow aider's modules
+sys.path.pop(0)  # the folder of this file, whose modules must not shadow those of aider
 
 import json
 import os
@@ -30,14 +30,14 @@ PATHS_OF = {
 """Audit events of file changes, and the indexes of their path arguments."""
 
 STARTS = frozenset({"os.exec", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"})
-"""Audit events of executables that are started other than by `subprocess`."""
+"""Audit events of starting an executable without `subprocess`; all are refused."""
 
 USED_NAMES = ("InputOutput", "get_parser", "load_dotenv_files", "main", "setup_git")
 """The names of `aider.main` that this file uses."""
 
 SQLITE = b"SQLite format 3\0"
 OWN = ".aider"
-"""Prefix of aider's own files; one of them is a database that aider recreates if it is damaged."""
+"""Prefix of aider's own files. Aider may write databases among them, such as its cache."""
 
 
 class Guard:
@@ -82,7 +82,7 @@ class Guard:
 
 
 def is_database_file(path: str) -> bool:
-    """Return True for a SQLite database or its journal, because weft's store and index may be anywhere."""
+    """Return True for a SQLite database or its journal: weft's store and index may be in any folder."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         database = path[: len(path) - len(suffix)]
         if path.casefold().endswith(suffix) and os.path.isfile(database):  # noqa: PTH113 - as below

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _PREFIXES = {"openai": "openai", "anthropic": "anthropic", "google": "gemini"}
 """Prefixes of aider's model names, by protocol."""
 
-_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
+_KEY_NAMES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
 _ADDRESSES = {"openai": "OPENAI_API_BASE", "anthropic": "ANTHROPIC_API_BASE", "google": "GEMINI_API_BASE"}
 
 _NO_KEY = "none"
-"""Placeholder for servers without keys, because aider's client requires one."""
+"""Placeholder for servers without keys, because aider's client requires a key."""
 
 _MILLION = 1_000_000
 
@@ -68,7 +68,7 @@ class AiderModels:
             id=str(name),
             name=f"{_PREFIXES[access.kind]}/{name.model}",
             key=access.key or ApiKey(_NO_KEY),
-            key_variable=_KEYS[access.kind],
+            key_variable=_KEY_NAMES[access.kind],
             variables={} if access.base_url is None else {_ADDRESSES[access.kind]: access.base_url},
             metadata=_metadata(access, name.model, parameters),
             is_free=parameters.input_price == parameters.output_price == 0,
@@ -80,7 +80,7 @@ def _embedded_model(model_id: str, url: str, key: str, window: int | None) -> Ai
         id=model_id,
         name=f"openai/{model_id.removeprefix(f'{LOCAL}:')}",
         key=ApiKey(key),
-        key_variable=_KEYS["openai"],
+        key_variable=_KEY_NAMES["openai"],
         variables={_ADDRESSES["openai"]: url},
         metadata=_litellm_metadata("openai", window, None, None),
         is_free=True,

@@ -15,13 +15,17 @@ from weft.secrets.truncation import cut_middle
 MAX_TRANSCRIPT_CHARACTERS = 1_000_000
 
 
-class _Sent(Struct):
+class _MessageSent(Struct):
+    """The properties of a `message_send` event: the usage of one model request."""
+
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost: float = 0.0
 
 
 class _Event(Struct):
+    """A line of aider's event log."""
+
     event: str
     properties: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -29,7 +33,10 @@ class _Event(Struct):
 def result_of(
     mode: Mode, request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
 ) -> AiderResult:
-    """Return the result of a finished run; `started` is its start on the monotonic clock."""
+    """Return the result of a run that has ended; `started` is its start on the monotonic clock.
+
+    `code` is the exit code; None if the run timed out.
+    """
     return AiderResult(
         mode=mode,
         model=request.model.id,
@@ -47,7 +54,7 @@ def result_of(
 def usage_of(log: Path, model: AiderModel) -> AiderUsage:
     """Sum the usage in aider's event log, which is exact; the printed figures are rounded."""
     sent = [
-        msgspec.json.decode(event.properties, type=_Sent)
+        msgspec.json.decode(event.properties, type=_MessageSent)
         for event in _events(log)
         if event.event == "message_send"
     ]

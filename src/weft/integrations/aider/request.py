@@ -61,17 +61,18 @@ class AiderRequest(Struct, frozen=True, kw_only=True):
 
     prompt: str
     files: tuple[Path, ...] = ()
-    """Files that aider may edit from the start: absolute, inside the roots. It may ask for further files."""
+    """Files that aider has from the start: absolute, inside the roots. The model may ask for more files."""
     folder: Path
     """The working directory."""
     roots: tuple[Path, ...]
     """The folders that aider may write in."""
     kept_files: tuple[str, ...] = ()
-    """Names of further files that aider may not write."""
+    """Names of files that aider may not write, besides those that no task may write."""
     model: AiderModel
     auto_commits: bool = True
     edit_format: str | None = None
     map_tokens: int = 0
+    """Most tokens of aider's map of the repository; 0 for no map."""
     timeout_seconds: float | None = None
 
 

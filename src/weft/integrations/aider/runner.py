@@ -57,13 +57,13 @@ def _try_lock(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        # On a file system without such locks, work without one.
+        # On a file system without such locks, continue without a lock.
         return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)
     return True
 
 
 MAX_OUTPUT_BYTES = 100_000
-"""Captured output; the transcript has everything important."""
+"""Most bytes of output that are kept; the transcript has everything important."""
 
 MAX_OUTPUT_LINES = 8
 
@@ -92,7 +92,7 @@ async def run_automatic(
         await group.end(commands.grace_seconds)
     changed = await run_blocking(snapshot.changed, name="weft-aider")
     result = result_of("automatic", request, scratch, changed, code, started)
-    _check(result, request, group)
+    _check_result(result, request, group)
     return result
 
 
@@ -103,7 +103,7 @@ def _start(
         return ProcessGroup.start(
             argv,
             executable=argv[0],
-            # Without the command executor's rules for LD_*, because a task does not choose these variables.
+            # Default settings: the rules for LD_* are for variables that a task chooses, unlike these.
             env=environment_for(work, variables_of(request, scratch), CommandSettings()),
             cwd=str(request.folder),
             stdin=None,
@@ -113,8 +113,8 @@ def _start(
         raise ExecutionFailed(f"aider cannot be started: {error.strerror or error}") from error
 
 
-def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> None:
-    """Raise ExecutionFailed if aider failed; it also exits with 0 if its model fails."""
+def _check_result(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> None:
+    """Raise ExecutionFailed if aider failed; its exit code is 0 even if its model failed."""
     output = _last_lines(group.stderr.last_text or group.stdout.last_text)
     if result.exit_code is None:
         message = f"aider did not end within {request.timeout_seconds:g} s"
@@ -128,7 +128,7 @@ def _check(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> N
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines of an output: the end of a traceback, or the whole report of a token limit."""
+    """Return the last lines of an output, enough for the end of a traceback or a report of a token limit."""
     lines = [line for line in text.splitlines() if line.strip()]
     return cut("\n".join(lines[-MAX_OUTPUT_LINES:]), 1000)
 
@@ -138,7 +138,7 @@ NAME = "aider"
 
 
 class AiderRunner:
-    """Runs aider in the folders of a project, with its models; each run in a separate process group."""
+    """Runs aider in the folders of a project, with its models; each run has its own process group."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class AiderRunner:
         environment: Mapping[str, str] = os.environ,
         kept_files: Collection[str] = (),
     ) -> None:
-        """Create the runner. `say` reports the installation of aider; `kept_files` are never written."""
+        """Create the runner. `say` gets messages about the installation; `kept_files` are never written."""
         self._settings = settings
         self._roots = Roots(roots, kept_files=kept_files)
         self._kept_files = tuple(kept_files)
@@ -210,7 +210,7 @@ class AiderRunner:
             )
 
     def _resolve_paths(self, inputs: AiderInputs) -> tuple[Path, tuple[Path, ...]]:
-        """Return folder and files as absolute paths; a permanent failure if one is outside the roots."""
+        """Return folder and files as absolute paths; raise ExecutionFailed if one is not allowed."""
         try:
             folder = self._roots.place(inputs.folder)
             if not folder.is_dir():

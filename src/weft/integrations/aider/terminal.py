@@ -1,4 +1,4 @@
-"""Interactive aider sessions: hands the terminal to aider and restores it afterwards."""
+"""Runs interactive aider sessions: gives the terminal to aider and restores it afterwards."""
 
 import asyncio
 import contextlib
@@ -30,13 +30,13 @@ from weft.integrations.aider.request import AiderRequest, AiderResult
 from weft.process.watchdog import watchdog
 
 SANE = b"\x1b[0m\x1b[?25h\x1b[?2004l"
-"""Resets colours, shows the cursor and ends bracketed paste, which a killed process may have left on."""
+"""Escape codes that undo what a killed process may leave: colours, a hidden cursor, bracketed paste."""
 
 END_SECONDS = 2.0
-"""How long to wait after SIGTERM, and again after SIGKILL."""
+"""How many seconds to wait for the end of a session after SIGTERM, and again after SIGKILL."""
 
 _terminal_lock = threading.Lock()
-"""Only one session may use the terminal, because two would read each other's keys."""
+"""Held by the session that uses the terminal: two sessions would read each other's keys."""
 
 
 async def run_interactive(
@@ -48,7 +48,7 @@ async def run_interactive(
     is_git: bool,
     work: Work,
 ) -> AiderResult:
-    """Run a session with a person and return its result; raise ExecutionFailed."""
+    """Run a session with a person and return its result; raise ExecutionFailed, with the result in it."""
     terminal = require_terminal()
     scratch.fill(request, interactive_restrictions(request.prompt))
     started = time.monotonic()
@@ -120,7 +120,7 @@ class Session:
             self._is_over.set()
 
     def end(self) -> None:
-        """End the process if it still runs, with SIGTERM and then SIGKILL, and wait for `run` to end."""
+        """End the process if it still runs, with SIGTERM and then SIGKILL; wait END_SECONDS after each."""
         with self._lock:
             self._is_cancelled = True
             process = self._process
@@ -145,7 +145,7 @@ class Session:
 
 
 class Handover:
-    """Context manager that gives the terminal back to weft on exit, with its earlier settings."""
+    """Gives the terminal to a process group, and on exit returns it to weft with its earlier settings."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
@@ -154,22 +154,22 @@ class Handover:
 
     def __enter__(self) -> Self:
         self._settings = termios.tcgetattr(self._terminal)
-        # Fails if it is a terminal, but not the controlling terminal of this session.
+        # Fails if the terminal is not the controlling terminal of this process; then nothing is handed over.
         with contextlib.suppress(OSError):
             self._own_group = os.tcgetpgrp(self._terminal)
         return self
 
     def give_to(self, group: int) -> None:
-        """Make a process group the foreground group; continue it if it was stopped for reading too early."""
+        """Make a process group the foreground group; continue it if it was stopped by reading before that."""
         if self._own_group is not None:
-            with _unstopped():
+            with _blocked_sigttou():
                 os.tcsetpgrp(self._terminal, group)
         _signal(group, signal.SIGCONT)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError, termios.error), _unstopped():  # the terminal may be gone
+        with contextlib.suppress(OSError, termios.error), _blocked_sigttou():  # the terminal may be gone
             if self._own_group is not None:
                 os.tcsetpgrp(self._terminal, self._own_group)
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._settings)
@@ -177,8 +177,8 @@ class Handover:
 
 
 @contextlib.contextmanager
-def _unstopped() -> Iterator[None]:
-    """Block SIGTTOU, which would stop this process when it uses the terminal from the background."""
+def _blocked_sigttou() -> Iterator[None]:
+    """Block SIGTTOU, which would stop this process when it changes the terminal from the background."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
         yield
