@@ -1,4 +1,4 @@
-"""Export of spans for the command line; applications that embed weft set their own tracer provider."""
+"""Exports spans for the command line; applications that embed weft set their own tracer provider."""
 
 import logging
 import os
@@ -12,15 +12,15 @@ log = logging.getLogger(__name__)
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 _PROVIDERS: list[Any] = []
-"""Tracer providers to shut down."""
+"""The tracer provider that `set_up` created, if any, for `shut_down`."""
 
 
 def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Collect and export spans as configured by `OTEL_*` variables; return the reason if that fails.
+    """Collect and export spans as configured by `OTEL_*` variables; return None, or why that is not possible.
 
-    Without these variables nothing is imported. A missing package is no error: the work matters more.
+    Without these variables nothing is imported. A missing package is no error: weft works without spans.
     """
-    exporter = _wanted(environment)
+    exporter = _exporter_name(environment)
     if exporter is None or _PROVIDERS:
         return None
     if exporter not in ("otlp", "console"):
@@ -35,12 +35,12 @@ def set_up(environment: Mapping[str, str] = os.environ) -> str | None:
     except ImportError:
         return "no spans are sent: the OTEL_* variables need pip install 'weft[telemetry]'"
     try:
-        made = _exporter(exporter)
+        span_exporter = _make_exporter(exporter)
     except ImportError:
         return "no spans are sent: OTLP needs pip install opentelemetry-exporter-otlp-proto-http"
-    given = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "weft"}
-    provider = TracerProvider(resource=Resource.create(given))
-    provider.add_span_processor(BatchSpanProcessor(made))
+    attributes = {} if environment.get("OTEL_SERVICE_NAME") else {"service.name": "weft"}
+    provider = TracerProvider(resource=Resource.create(attributes))
+    provider.add_span_processor(BatchSpanProcessor(span_exporter))
     trace.set_tracer_provider(provider)
     _PROVIDERS.append(provider)
     return None
@@ -52,8 +52,8 @@ def shut_down() -> None:
         _PROVIDERS.pop().shutdown()
 
 
-def _wanted(environment: Mapping[str, str]) -> str | None:
-    """Return the configured exporter, supported or not; None if spans are off."""
+def _exporter_name(environment: Mapping[str, str]) -> str | None:
+    """Return the name of the configured exporter, which may be unsupported; None if spans are turned off."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     named = environment.get("OTEL_TRACES_EXPORTER", "").strip().lower()
@@ -62,9 +62,9 @@ def _wanted(environment: Mapping[str, str]) -> str | None:
     return "otlp" if any(environment.get(name) for name in _ENDPOINTS) else None
 
 
-def _exporter(name: str) -> Any:
+def _make_exporter(name: str) -> Any:
     if name == "console":
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-        return ConsoleSpanExporter(out=sys.stderr)  # standard output is for values
+        return ConsoleSpanExporter(out=sys.stderr)  # standard output is for the results of commands
     return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()

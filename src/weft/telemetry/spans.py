@@ -1,7 +1,7 @@
-"""Spans that exist only while they are collected; otherwise they do nothing, and nothing is imported.
+"""Spans for OpenTelemetry. While spans are not collected, they do nothing and import nothing.
 
-A collector has imported `opentelemetry.trace` and set a tracer provider: the application that embeds weft, or
-the command line (`exporting`).
+Spans are collected if the application that embeds weft, or the command line (`exporting`), has imported
+`opentelemetry.trace` and set a tracer provider.
 """
 
 import os
@@ -20,10 +20,10 @@ CONTENT_VARIABLE = "WEFT_OTEL_CONTENT"
 TRACER_NAME = "weft"
 
 SUSPENDED = "suspended, to be resumed later"
-"""Message of a cancellation that suspends the work and is not a failure."""
+"""The message with which a task is cancelled to suspend it; such a cancellation is not a failure."""
 
-_NAMES_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
-"""Whether the OpenTelemetry API loads a provider by itself."""
+_HAS_NAMED_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+"""Whether a variable names a provider that the OpenTelemetry API loads when it is first used."""
 
 
 class Span(Protocol):
@@ -31,7 +31,7 @@ class Span(Protocol):
 
     @property
     def is_collected(self) -> bool:
-        """Return whether the span is exported; otherwise attributes need not be computed."""
+        """Return whether the span is collected; if not, attributes need not be computed."""
         ...
 
     def set(self, attributes: Mapping[str, Any]) -> None:
@@ -49,8 +49,8 @@ class Span(Protocol):
     ) -> None: ...
 
 
-class _Nothing:
-    """A span that is not collected."""
+class _NullSpan:
+    """A span that is not collected: every method does nothing."""
 
     __slots__ = ()
 
@@ -71,41 +71,43 @@ class _Nothing:
         return
 
 
-_NOTHING = _Nothing()
+_NULL_SPAN = _NullSpan()
 
 
 def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[str, Any]] = dict) -> Span:
     """Return a child of the current span for a `with` block; it does nothing while spans are not collected.
 
     `attributes` is called only if spans are collected. An exception that leaves the block marks the span as
-    failed, by its type: messages may quote prompts and responses.
+    failed, with the error type. Its message, which may quote prompts, is added only if content is shown.
     """
     api = sys.modules.get("opentelemetry.trace")
     if api is None or not _is_collected(api):
-        return _NOTHING
-    return _Collected(api, name, kind, attributes())
+        return _NULL_SPAN
+    return _CollectedSpan(api, name, kind, attributes())
 
 
 def current_context() -> Context | None:
-    """Return a context in which spans are children of the current one; None if spans are not collected."""
+    """Return a context in which spans are children of the current span; None if spans are not collected."""
     api = sys.modules.get("opentelemetry.trace")
     return copy_context() if api is not None and _is_collected(api) else None
 
 
 def is_content_shown() -> bool:
-    """Return whether prompts and responses may be part of spans."""
+    """Return whether spans contain prompts and responses: `WEFT_OTEL_CONTENT` is 1, true or yes."""
     return os.environ.get(CONTENT_VARIABLE, "").lower() in ("1", "true", "yes")
 
 
 def _is_collected(api: ModuleType) -> bool:
     """Return whether a tracer provider is set; without one the API returns a proxy."""
-    if getattr(api, "_TRACER_PROVIDER", api) is None and not _NAMES_PROVIDER:
-        return False  # the same check as in `get_tracer_provider`, which takes microseconds
+    if getattr(api, "_TRACER_PROVIDER", api) is None and not _HAS_NAMED_PROVIDER:
+        return False  # a shortcut: a call of `get_tracer_provider` takes microseconds
     find = getattr(api, "get_tracer_provider", None)  # another thread may be importing the module
     return find is not None and type(find()).__name__ != "ProxyTracerProvider"
 
 
-class _Collected:
+class _CollectedSpan:
+    """A span that OpenTelemetry collects."""
+
     __slots__ = ("_api", "_attributes", "_kind", "_name", "_span", "_token")
 
     def __init__(self, api: ModuleType, name: str, kind: Kind, attributes: Mapping[str, Any]) -> None:
@@ -121,7 +123,7 @@ class _Collected:
         return True
 
     def set(self, attributes: Mapping[str, Any]) -> None:
-        self._span.set_attributes(_shown(attributes))
+        self._span.set_attributes(_redact_attributes(attributes))
 
     def fail(self, error_type: str, message: str | None = None) -> None:
         self._span.set_attribute("error.type", error_type)
@@ -134,7 +136,7 @@ class _Collected:
         self._span = self._api.get_tracer(TRACER_NAME).start_span(
             redact(self._name),
             kind=kinds.CLIENT if self._kind == "client" else kinds.INTERNAL,
-            attributes=_shown(self._attributes),
+            attributes=_redact_attributes(self._attributes),
         )
         self._token = context.attach(self._api.set_span_in_context(self._span))
         return self
@@ -159,7 +161,7 @@ def is_suspension(error: BaseException) -> bool:
 
 
 def error_type(error: BaseException) -> str:
-    """Return the reason of a failure, the code of a weft error, or the class name of the exception."""
+    """Return the reason or resource of a task failure, the code of a weft error, or the class name."""
     failure = getattr(error, "error", None)
     for holder, name in ((failure, "reason"), (failure, "resource"), (error, "reason"), (error, "code")):
         found = getattr(holder, name, None)
@@ -168,12 +170,12 @@ def error_type(error: BaseException) -> str:
     return type(error).__qualname__
 
 
-def _shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _redact_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that are not None, with secrets redacted."""
-    return {name: _value(value) for name, value in attributes.items() if value is not None}
+    return {name: _redact_value(value) for name, value in attributes.items() if value is not None}
 
 
-def _value(value: Any) -> Any:
+def _redact_value(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
-    return [_value(part) for part in value] if isinstance(value, list | tuple) else value
+    return [_redact_value(part) for part in value] if isinstance(value, list | tuple) else value
