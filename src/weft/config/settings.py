@@ -35,7 +35,7 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
     shared: bool = False
     """Whether the file's group may use a SQLite store; otherwise only this user."""
     away_seconds: Annotated[float, Meta(ge=0.0, le=86_400.0)] = 60.0
-    """How long calls of an unavailable store are retried."""
+    """How long a call to the store is retried while the store is unavailable."""
 
 
 class ProjectSettings(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,6 @@ def read_project(folder: Path) -> ProjectSettings:
     path = find_project_file(folder)
     if path is None:
         return ProjectSettings(tools=_tools(ToolsSettings(), folder))
-    # Imported here: needed only if there is a file.
     from weft.config.toml import read_models
 
     document = _read_document(path)
@@ -127,7 +126,7 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
 
 
 def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
-    """Return the settings; raise InvalidSetting for a relative path, which would depend on the folder."""
+    """Return the settings; raise InvalidSetting for a path relative to the working folder."""
     program = settings.program
     if program is not None and (not program or ("/" in program and not program.startswith("/"))):
         raise InvalidSetting(
@@ -212,11 +211,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     sqlite_synchronous: str = "NORMAL"
     """With NORMAL, commits survive a crash of the process; with FULL, also a loss of power."""
     away_seconds: float = 60.0
-    """How long calls of an unavailable store are retried before they fail."""
+    """How long a call to the store is retried while the store is unavailable, before the call fails."""
     is_shared: bool = False
     """Whether the group of the store's file may use the store: `[store] shared`."""
     lease_seconds: float = 15.0
-    """How long a worker without a heartbeat counts as alive."""
+    """How long a worker's lease lasts without renewal; with SQLite it lasts four times as long."""
     executors: ExecutorSettings = field(default_factory=ExecutorSettings)
     """Permissions of the built-in executors."""
     models: ModelsSettings = field(default_factory=ModelsSettings)

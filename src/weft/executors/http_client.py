@@ -3,7 +3,8 @@
 Addresses are checked where the socket is opened. The URL keeps its host, so the `Host` header and the name
 that TLS verifies are the original ones; no second look-up can return another address between check and
 connection (DNS rebinding); and redirects cannot bypass the check. `ipaddress.is_global` is not used, as its
-tables differ between Python versions; an address that is not known to be public is not public.
+tables differ between Python versions. Instead, addresses in the networks below are not public, and an IPv6
+address outside of 2000::/3 (global unicast) is public only if it embeds a public IPv4 address.
 
 Imported for the first request, because httpx2 takes a tenth of a second to import.
 """

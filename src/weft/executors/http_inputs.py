@@ -20,7 +20,7 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _SET_BY_WEFT = frozenset(
     {"connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that weft sets; with values of the task a server could see another request (request smuggling)."""
+"""Headers that a task may not set: a server could then read another request than weft sent (smuggling)."""
 
 
 class HttpInputs(Inputs, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ def outcome_json(outcome: ScriptOutcome, run: ScriptRun) -> JsonObject:
 
 
 def ending(ask: Callable[[], Awaitable[JsonObject]]) -> Awaitable[ScriptOutcome]:
-    """Return the outcome of a script, successful or not; raise TaskFailed if it could not be started."""
+    """Return the outcome of a script, successful or not; raise TaskFailed if the script has no outcome."""
     try:
         asked = ask()
     except TaskFailed as error:  # a recorded failure
@@ -289,7 +289,7 @@ class DurableEffects:
         return _Outcome(result, first_source(before))
 
     def _end_cancelled(self, opened: OpenStep) -> None:
-        """Record the end of a cancelled step; raise TaskFailed if the step, not the run, was cancelled."""
+        """Record the end of a cancelled step; raise TaskFailed if somebody cancelled just this step."""
         halted = self._cancellation.halted(opened)
         if halted is None:
             self._journal.cancel_attempt(opened)
@@ -312,7 +312,7 @@ class DurableEffects:
 
 
 def _is_replaying_limit() -> bool:
-    """Return whether a replayed limit ends an enclosing scope; the steps in it are recorded already."""
+    """Return whether replay ends an enclosing scope with a recorded limit; its steps are already recorded."""
     scope = enclosing_scope()
     return scope is not None and any(one.replayed_limit is not None for one in scope.chain())
 

@@ -1,7 +1,8 @@
 """Questions to people in a run, and time limits that keep running while nobody answers.
 
-A limit counts the time in which a question was open, from its record: from when it was asked until it was
-answered, or until now. Time in which the run neither waited for people nor was evaluated is not counted.
+A limit counts the time in which a question was open: from when it was asked until it was answered, or until
+now. The question's record holds these times. Time in which the run neither waited for people nor was
+evaluated is not counted.
 """
 
 import asyncio
@@ -164,7 +165,7 @@ class Questions:
                 one.cancel()
 
     def raise_suspension(self) -> None:
-        """Raise the suspension or error that cancelled the evaluation, unless something else cancelled it."""
+        """Raise the suspension or error that cancelled the evaluation, if nothing else cancelled it too."""
         if self._suspension is None or self._evaluation is None:
             return
         if self._evaluation.uncancel() == 0:
@@ -220,7 +221,7 @@ class Questions:
     async def _suspend(self) -> None:
         try:
             await self._journal.show()
-        except Exception as error:  # raised from here, because nothing else writes while all steps wait
+        except Exception as error:  # `raise_suspension` raises it: nothing else writes while all steps wait
             self._suspension = error
         if self._suspension is None:
             if not self._is_idle():
@@ -234,13 +235,13 @@ class Questions:
 
 
 def _spawner_of(key: str) -> str:
-    """Return the key of the tool call that waits for a session's subtask: `3/1#2` for `3/1/s2`."""
+    """Return the key of the tool call that waits for a subtask: `3/1#2` for `3/1/s2`; else `key` itself."""
     session, mark, number = key.rpartition("/s")
     return f"{session}#{number}" if mark else key
 
 
 def _has_ended(task: Task) -> bool:
-    """Return whether somebody answered or cancelled the question, as opposed to the program itself."""
+    """Return whether somebody answered or cancelled the question; False if the program cancelled it."""
     if task.status is Status.CANCELLED:
         return not step_fields(task).get("called_off")
     return task.status is Status.COMPLETED

@@ -35,7 +35,7 @@ class WorkflowStepDefinition(Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Source(Struct, frozen=True):
-    """The source of a mapped input: `path` in the result of the step, or in the context value, `name`."""
+    """The source of a mapped input: `path` is a field of the step, or of the context value, called `name`."""
 
     parameter: str
     text: str

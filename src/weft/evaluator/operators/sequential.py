@@ -55,7 +55,7 @@ class SequentialTask(TaskCode):
         return history.outputs[-1].result.with_notes(steps=history.notes())
 
     def run_parallel(self, env: Env) -> TaskResult:
-        """Return the list of the steps' results; no step sees another's output."""
+        """Return a result whose value is the list of the steps' values; no step sees another's output."""
         done: dict[int, TaskResult] = {}
         self.compiler.machine.all([self._step_thunk(index, env, done) for index in range(len(self._steps))])
         history = SequentialHistory(self.settings)

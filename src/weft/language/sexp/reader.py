@@ -36,7 +36,7 @@ _TOKEN = re.compile(
     rf"|(?P<string>{STRING})|(?P<quote>')|(?P<comment>\#\|)|(?P<unexpected>.))",
     re.DOTALL,
 )
-"""A token and the space before it. `name` is the common case of `word` that needs no further analysis."""
+"""A token, with the space and line comments before it. `name` is the common `word` that needs no analysis."""
 
 _NUMBER_LIKE = re.compile(r"[+-]?\.?[0-9]")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")

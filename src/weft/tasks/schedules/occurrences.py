@@ -5,8 +5,8 @@ sufficient: within a repeated hour it returns a time in the past, and where cloc
 hour it loses times.
 
 When clocks change, this follows Debian cron. Fixed times are due once: those of a skipped hour right after
-the jump, those of a repeated hour the first time. Expressions with `*` as minute or hour follow the clocks:
-nothing is due in a skipped hour, and everything is due twice in a repeated hour.
+the jump, those of a repeated hour the first time. Expressions whose minute or hour begins with `*` follow
+the clocks: nothing is due in a skipped hour, and everything is due twice in a repeated hour.
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,8 @@ Such a jump occurs when a zone skips a day, such as 30 December 2011 in Samoa.""
 def first_due_after(cron: Cron, zone: ZoneInfo, after: datetime) -> datetime | None:
     """Return the first due time after `after`, in UTC. Raise OverflowError if the calendar ends before.
 
-    Wall times are in order, and so are their first occurrences. Only a second occurrence can be later
-    than the first occurrence of the next wall time, so it is kept until that is known.
+    Wall times are in order, and so are their first occurrences. Only a second occurrence can be later than
+    the first occurrence of the next wall time, so the loop keeps it until it can compare the two.
     """
     second_occurrence: datetime | None = None
     for wall in _wall_times(cron, earliest_wall(after, zone), reverse=False):
