@@ -67,7 +67,7 @@ def errors_page() -> str:
         "| 5 | could not be tried (no model, store or network): try again later |",
         "| 130 | interrupted |",
         "",
-        "`task-failed`, `run-failed` and `model-error` exit with 5 too if that is their reason.",
+        "`task-failed`, `run-failed` and `model-error` exit with 5 if a model, store or network was missing.",
         "",
         "| code | exit | meaning |",
         "|---|---|---|",

@@ -48,8 +48,8 @@ def index(**_: Any) -> None:
 
     `weft index PATH...` updates the index with the files below these folders; without a PATH, below the
     roots of `[memory]` or `[tools]` in weft.toml. Tasks search those roots only; `weft context --path`
-    searches other folders. Files ignored by git or by a .weftignore are skipped. A folder with the name of a
-    command is written as ./status.
+    searches other folders. Files ignored by git or by a .weftignore are skipped. Write ./status
+    for a folder that has the name of a command.
 
     \b
     Examples:

@@ -31,7 +31,7 @@ def store_options(command: F) -> F:
     command = click.option(
         "--user",
         metavar="USER",
-        help="Owner of new tasks; only their tasks are visible. Environment variable: WEFT_USER. "
+        help="Owner of new tasks; only this owner's tasks are visible. Environment variable: WEFT_USER. "
         "Default: no owner, all tasks visible.",
     )(command)
     return click.option(

@@ -325,7 +325,7 @@ def _checked_url(text: str, *, base: httpx2.URL | None = None) -> httpx2.URL:
         raise ExecutionFailed(f"not a URL: {error}", is_permanent=True) from error
     if url.scheme not in {"http", "https"} or not url.host:
         raise ExecutionFailed(
-            f"only http and https URLs can be called, not '{url.scheme or cut(text, 80)}'", is_permanent=True
+            f"only http and https URLs with a host can be called, not '{cut(text, 80)}'", is_permanent=True
         )
     if url.userinfo:
         raise ExecutionFailed("a URL may not contain a user or password; use a header", is_permanent=True)

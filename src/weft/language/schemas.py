@@ -42,7 +42,7 @@ MAX_MESSAGE_CHARACTERS = 400
 
 
 class BadSchema(AuthorError):
-    """A shape is not a known name, a valid JSON Schema, or a readable schema file."""
+    """A declared output schema is not a known name, a valid JSON Schema, or a readable schema file."""
 
     code = "bad-schema"
 

@@ -23,7 +23,7 @@ from weft.limits import MAX_SHOWN_CHARACTERS
 
 
 class NotScripted(TaskFailed):
-    """No scripted response is left for a request."""
+    """In tests: no scripted response is left for a request."""
 
 
 class Scripted:

@@ -25,8 +25,8 @@ def tree(task_id: TaskId, limit: int, db: str | None, user: str | None, is_json:
     """Show the flow of a task as a tree.
 
     Marks: · pending, ▶ in progress, ✔ completed, ✘ failed, ■ cancelled. `<- a, b` lists dependencies,
-    optional ones in parentheses. [blocked] marks a task that can never start, [waits for an answer] a
-    question to a person.
+    optional ones in parentheses. [blocked] marks a task whose dependency failed or was cancelled,
+    [waits for an answer] a question to a person.
     """
     if is_json:
         # Imported here: keeps --help fast.

@@ -63,7 +63,7 @@ class EmbeddingModel:
         """
         if max_tokens is not None and max_tokens < MIN_TOKENS:
             raise ValueError(
-                f"max_tokens is {max_tokens}; it must be at least {MIN_TOKENS}, with the start and end tokens"
+                f"max_tokens is {max_tokens}; the minimum is {MIN_TOKENS}, including the start and end tokens"
             )
         texts = [text.encode("utf-8", "replace").decode() for text in texts]  # replaces unpaired surrogates
         vectors: list[list[float]] = []

@@ -238,6 +238,6 @@ def _parse_int(environment: Mapping[str, str], name: str, least: int, most: int)
         return None
     if not (text.isdecimal() and least <= int(text) <= most):
         raise ModelError(
-            "configuration_error", f"{name} is {text!r}; it must be a number from {least} to {most}"
+            "configuration_error", f"{name} is {text!r}; it must be a whole number from {least} to {most}"
         )
     return int(text)

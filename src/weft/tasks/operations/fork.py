@@ -19,7 +19,7 @@ FORK = "fork"
 
 
 class CannotFork(RequestError):
-    """Only a finished run of a program can be forked, and only from a whole step."""
+    """Only a finished run of a program can be forked, and only from a step, not from a part of one."""
 
     code = "cannot-fork"
 

@@ -59,7 +59,7 @@ async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -
         await minilm.embed([FOOD, long])
 
     for too_few in (-1, 0, 2):
-        with pytest.raises(ValueError, match=f"max_tokens is {too_few}; it must be at least 3"):
+        with pytest.raises(ValueError, match=f"max_tokens is {too_few}; the minimum is 3"):
             await minilm.embed([long], max_tokens=too_few)
     cut = await minilm.embed([long], max_tokens=18)
     assert cut.input_tokens == 18
