@@ -158,8 +158,12 @@ def with_app(
 
 
 def _ignore_cancelled_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Hide the InvalidStateError of asyncio's race between Ctrl-C and a connection being made."""
-    if not isinstance(context.get("exception"), asyncio.InvalidStateError):
+    """Hide errors of connections that Ctrl-C cancelled while they were made.
+
+    asyncio raises InvalidStateError in a race; asyncpg leaves a ConnectionError in a future that nobody
+    awaits any more, which Python reports when it deletes the future.
+    """
+    if not isinstance(context.get("exception"), asyncio.InvalidStateError | ConnectionError):
         loop.default_exception_handler(context)
 
 
