@@ -66,8 +66,8 @@ def test_a_walk_goes_down_before_it_goes_on_and_tells_the_depth(flow: Flow) -> N
     ]
 
 
-def test_a_tree_of_100_000_levels_is_walked() -> None:
-    flow = a_flow(*a_chain(100_000, linked_by="parent_id"))
+def test_a_tree_of_20_000_levels_is_walked() -> None:
+    flow = a_flow(*a_chain(20_000, linked_by="parent_id"))
 
-    assert max(depth for _, depth in flow.walk()) == 99_999
-    assert len(flow.subtree(flow.root.id)) == 100_000
+    assert max(depth for _, depth in flow.walk()) == 19_999
+    assert len(flow.subtree(flow.root.id)) == 20_000

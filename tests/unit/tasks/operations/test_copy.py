@@ -244,11 +244,11 @@ def test_a_task_that_is_not_there_cannot_be_copied() -> None:
 
 
 @pytest.mark.parametrize("linked_by", ["parent_id", "dependencies"])
-def test_a_chain_of_100_000_tasks_is_copied(linked_by: str) -> None:
-    flow = an_unchecked_chain(100_000, linked_by=linked_by)
+def test_a_chain_of_20_000_tasks_is_copied(linked_by: str) -> None:
+    flow = an_unchecked_chain(20_000, linked_by=linked_by)
     operation = CopyTasks(task_id=flow.root.id, new_id=numbered_ids("b"), now=NOON)
 
-    assert len(operation.decide(Snapshot(flows={flow.root.id: flow})).value) == 100_000
+    assert len(operation.decide(Snapshot(flows={flow.root.id: flow})).value) == 20_000
 
 
 def test_a_mixed_copy_links_only_the_named_tasks(flow: Flow) -> None:
