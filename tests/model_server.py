@@ -13,6 +13,7 @@ Every request takes the next of the script; when that is used up it is answered 
 """
 
 import asyncio
+import http.client
 import json
 import threading
 import time
@@ -235,6 +236,15 @@ class ModelServer:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition on the requests holds."""
         await asyncio.to_thread(self.wait_until, condition)
+
+    def wait_until_idle(self) -> None:
+        """Wait until everything that clients sent before they ended is recorded."""
+        # Connections are accepted in order, so those of the ended clients come before this one.
+        probe = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_SECONDS)
+        probe.request("GET", "/v1/models")
+        probe.getresponse().read()
+        probe.close()
+        self.wait_until(lambda: not self._open)
 
     def _tell(self) -> None:
         with self._changed:

@@ -121,6 +121,7 @@ async def killed_and_resumed(project: Path, server: ModelServer, whole: Ran, **e
     if "run " not in killed.err:
         return True  # nothing was stored yet
     root_id = root_of(killed.err)
+    server.wait_until_idle()
     paid, stored = asked(server), await stored_prompts(project, root_id)
     resumed = run(project, "--resume", root_id, "--json")
 
@@ -203,7 +204,7 @@ async def test_a_hundred_random_kills_lose_and_double_nothing(
             os.kill(process.pid, signal.SIGKILL)
             _, err = process.communicate(timeout=60)
         root_id = root_of(err.decode())
-        model_server.wait_until(lambda: model_server.open_connections == 0)
+        model_server.wait_until_idle()
         paid, stored = asked(model_server), await stored_prompts(project, root_id)
         resumed = run(project, "--resume", root_id, "--json")
 
