@@ -138,7 +138,7 @@ class Undecided:
         (lambda: ExecutionFailed({"status": 500}), "{'status': 500}"),  # type: ignore[arg-type]
         (lambda: ExecutionFailed(ValueError("no")), "ValueError: no"),  # type: ignore[arg-type]
         (lambda: ExecutionFailed(Unspeakable()), "Unspeakable"),  # type: ignore[arg-type]
-        (lambda: ExecutionFailed("\ud800 half"), "? half"),
+        (lambda: ExecutionFailed("\ud800 half"), "\ufffd half"),
         (lambda: WeftError(404), "404"),  # type: ignore[arg-type]
         (Unspeakable, "Unspeakable"),
         (SaysNothing, "SaysNothing"),

@@ -11,6 +11,7 @@ import click
 
 from weft.errors import RequestError
 from weft.ids import TaskId, is_task_id
+from weft.text import decode_text, is_storable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +53,7 @@ class TextType(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
-        if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        if not is_storable(text):
             self.fail("not valid text: it contains NUL or bytes that are not UTF-8", param, ctx)
         return text
 
@@ -209,7 +210,7 @@ def _parse_binding(setting: str, option: str | None) -> tuple[str, Any]:
         what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
         raise click.UsageError(f"{what}, not {setting!r}")
     if text.startswith("@"):
-        return name, read_input(text[1:]).decode("utf-8", "replace")
+        return name, decode_text(read_input(text[1:]))
     try:
         return name, json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from weft.language.library import TaskDefinition
 from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
 from weft.secrets.truncation import cut
 from weft.secrets.value import Secret
+from weft.text import is_unicode
 
 BOOKKEEPING = frozenset(
     {
@@ -107,7 +108,7 @@ def _not_data(value: Any) -> ProgramError:
     return program_error("wrong-type", f"{kind_of(value)} cannot be converted to text or JSON")
 
 
-_KEPT_TYPES = frozenset({type(None), bool, int, str, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
+_KEPT_TYPES = frozenset({type(None), bool, int, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})
 
 
 def from_python(value: Any) -> Any:
@@ -119,7 +120,7 @@ def require_json(what: str, value: Any) -> Any:
     """Return a tool's result as a value of the language. Raise TaskFailed about `what` if it is not JSON."""
     try:
         found = from_python(value)
-        msgspec.json.encode(found)  # fails for lone surrogates, which cannot be stored
+        msgspec.json.encode(found)  # fails for numbers that cannot be stored
     except ValueError as error:
         raise TaskFailed(TaskFailure("tool_execution_error", f"the result of {what}: {error}")) from None
     return found
@@ -168,6 +169,8 @@ def _status_of(value: Any) -> Any:
 
 
 def _convert(value: Any, levels: int) -> Any:
+    if value.__class__ is str:
+        return _unicode(value)
     if value.__class__ in _KEPT_TYPES:
         return value
     if levels == 0:
@@ -179,7 +182,7 @@ def _convert(value: Any, levels: int) -> Any:
     if isinstance(value, dict):
         return {_key(key): _convert(item, levels - 1) for key, item in value.items()}
     if isinstance(value, str):  # an instance of a subclass
-        return str.__str__(value)
+        return _unicode(str.__str__(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Secret):
@@ -196,4 +199,10 @@ def _finite(value: float) -> float:
 def _key(key: Any) -> str:
     if not isinstance(key, str):
         raise ValueError(f"keys must be strings; this is a Python {type(key).__name__}")
-    return str.__str__(key)
+    return _unicode(str.__str__(key))
+
+
+def _unicode(text: str) -> str:
+    if not is_unicode(text):
+        raise ValueError("it has a lone surrogate, which is not a valid character")
+    return text

@@ -28,6 +28,7 @@ from weft.executors.protocol import (
 from weft.process.group import KILL_SECONDS, ProcessGroup
 from weft.secrets.registry import redact
 from weft.tasks.record import ExecutorType, JsonObject
+from weft.text import NulFree
 
 SHELL = "/bin/sh"
 
@@ -126,9 +127,6 @@ _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _RETRY_START_SECONDS = 0.05
 """Interval between retries of a start while no file descriptors are left."""
 
-# NUL ends C strings, so it cannot be part of an argument or a variable.
-_Argument = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
-
 
 log = logging.getLogger(__name__)
 
@@ -143,19 +141,19 @@ class _NoFiles(Exception):
 
 class CommandInputs(Inputs, frozen=True, kw_only=True):
     argv: (
-        Annotated[list[_Argument], Meta(min_length=1, description="The executable and its arguments.")]
+        Annotated[list[NulFree], Meta(min_length=1, description="The executable and its arguments.")]
         | UnsetType
     ) = UNSET
     shell: Annotated[bool, Meta(description="Run `command` with /bin/sh.")] = False
-    command: Annotated[_Argument, Meta(description="A line for the shell; requires `shell`.")] | UnsetType = (
+    command: Annotated[NulFree, Meta(description="A line for the shell; requires `shell`.")] | UnsetType = (
         UNSET
     )
     cwd: (
-        Annotated[_Argument, Meta(description="The folder to run in, inside the roots; default: weft's own.")]
+        Annotated[NulFree, Meta(description="The folder to run in, inside the roots; default: weft's own.")]
         | None
     ) = None
     env: Annotated[
-        dict[str, _Argument],
+        dict[str, NulFree],
         Meta(description="Variables to add to PATH, HOME, LANG, LC_*, TZ, TMPDIR and VIRTUAL_ENV."),
     ] = field(default_factory=dict)
     stdin: Annotated[str, Meta(description="Text for standard input; default: empty.")] | None = None

@@ -292,7 +292,7 @@ def _request(inputs: HttpInputs) -> httpx2.Request:
         content = msgspec.json.encode(inputs.json)
         headers["content-type"] = "application/json"
     elif isinstance(inputs.body, str):
-        content = inputs.body.encode("utf-8", "replace")
+        content = inputs.body.encode()
         headers["content-type"] = "text/plain; charset=utf-8"
     headers.update(inputs.headers)
     return httpx2.Request(inputs.method, url, headers=headers, content=content)

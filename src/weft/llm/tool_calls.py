@@ -21,6 +21,7 @@ from weft.language.traversal import SPAWN_TOOL
 from weft.limits import MAX_INTEGER_BITS, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
 from weft.llm.payload import ModelReply, ToolMessage
 from weft.secrets.truncation import cut
+from weft.text import clean_text
 
 MAX_CHARACTERS = 64
 """Longest tool name that providers accept."""
@@ -115,8 +116,8 @@ class Toolset:
         return ToolMessage(self._truncate(message), use.id, use.name, is_error=True)
 
     def _truncate(self, text: str) -> str:
-        """Redact secrets, replace unpaired surrogates and truncate the text."""
-        text = text.encode("utf-8", "replace").decode()
+        """Redact secrets, clean and truncate the text."""
+        text = clean_text(text)
         end = f"\n[cut here: {len(text)} characters in all]"
         return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
 
@@ -223,22 +224,17 @@ def sound_reply(reply: ModelReply) -> ModelReply:
 
 
 def _clean_use(use: ToolUse) -> ToolUse:
-    return ToolUse(id=_clean_text(use.id), name=_clean_text(use.name), arguments=_clean_arguments(use))
+    return ToolUse(id=clean_text(use.id), name=clean_text(use.name), arguments=_clean_arguments(use))
 
 
 def _clean_arguments(use: ToolUse) -> dict[str, Any] | str:
     if isinstance(use.arguments, str):
-        return _clean_text(use.arguments)
+        return clean_text(use.arguments)
     try:
         found: dict[str, Any] = _Sanitizer().sanitize(use.arguments, MAX_JSON_DEPTH)
     except ValueError as error:
         return f"left out, because {error}"
     return found
-
-
-def _clean_text(text: str) -> str:
-    """Replace unpaired surrogates, which cannot be encoded."""
-    return text.encode("utf-8", "replace").decode()
 
 
 class _Sanitizer:
@@ -253,12 +249,12 @@ class _Sanitizer:
         if self._parts > MAX_PARTS:
             raise ValueError(f"they have more than {MAX_PARTS} parts")
         if isinstance(value, str):
-            return _clean_text(value)
+            return clean_text(value)
         if isinstance(value, list | tuple | dict):
             if levels == 0:
                 raise ValueError(f"they are nested deeper than {MAX_JSON_DEPTH} levels")
             if isinstance(value, dict):
-                return {_clean_text(str(key)): self.sanitize(item, levels - 1) for key, item in value.items()}
+                return {clean_text(str(key)): self.sanitize(item, levels - 1) for key, item in value.items()}
             return [self.sanitize(item, levels - 1) for item in value]
         return _check_scalar(value)
 

@@ -19,6 +19,7 @@ from typing import IO
 
 from weft.process.pipes import InputPipe, OutputPipe
 from weft.process.watchdog import watchdog
+from weft.text import decode_text
 
 DRAIN_SECONDS = 1.0
 """How long the pipes may stay open after the process exited: `cmd > >(tee log)` still writes output."""
@@ -197,9 +198,7 @@ def _has_living_member(group: int) -> bool:
             continue
         try:
             # pid (name) state parent group ...; a name may contain anything, also brackets and blanks.
-            state, _, member_of = (
-                (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
-            )
+            state, _, member_of = decode_text((entry / "stat").read_bytes()).rpartition(")")[2].split()[:3]
         except (OSError, ValueError):
             continue  # It ended meanwhile.
         if int(member_of) == group and state not in "ZX":

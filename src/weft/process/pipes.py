@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import IO
 
 from weft.secrets.registry import redact
+from weft.text import decode_text
 
 READ_BYTES = 64 * 1024
 """Maximum size of one read or write: the default capacity of a pipe on Linux."""
@@ -49,7 +50,7 @@ class OutputPipe:
     @property
     def text(self) -> str:
         """Return the kept output, with a note at the end if it was truncated."""
-        text = self.kept.decode("utf-8", "replace")
+        text = decode_text(self.kept)
         if not self.is_cut:
             return text
         # Redacted here: later redaction does not recognise half of a secret followed by a note.
@@ -58,7 +59,7 @@ class OutputPipe:
     @property
     def last_text(self) -> str:
         """Return the end of the output."""
-        return redact(self.tail.decode("utf-8", "replace").strip())
+        return redact(decode_text(self.tail).strip())
 
     def close(self) -> None:
         """Read the data that is available, and close the pipe."""

@@ -14,6 +14,7 @@ from weft.secrets.registry import has_secrets, redact_json
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import error_text
 from weft.tasks.steps import step_fields
+from weft.text import clean_text
 
 KINDS: dict[type[Any], str] = {
     ModelCall: "atomic",
@@ -50,12 +51,12 @@ def name_of(step: Step) -> str:
             name = _short(f"get_context {request.query or request.template_description or ''}")
         case _:
             name = request.name or request.kind
-    return name.replace("\x00", "\N{SYMBOL FOR NULL}")[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
+    return clean_text(name)[:MAX_NAME_CHARACTERS].strip() or kind_of(step)
 
 
 def question_name(question: str) -> str:
     """Return the display name of a question in the task tree."""
-    name = _short(question).replace("\x00", "\N{SYMBOL FOR NULL}")
+    name = clean_text(_short(question))
     return name[:MAX_NAME_CHARACTERS].strip() or "question"
 
 

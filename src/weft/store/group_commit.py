@@ -181,7 +181,7 @@ T = TypeVar("T")
 
 def require_worker_name(worker: str) -> None:
     """Raise StoreError if the worker's name has characters that some store rejects."""
-    if "\x00" in worker or not worker.isprintable():
+    if not worker.isprintable():
         raise StoreError(f"the worker name {worker!r} has characters that are not printable")
 
 

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, inspect
 
 from weft.ids import UUID4_PATTERN, TaskId
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
+from weft.text import clean_text
 
 JsonObject = dict[str, Any]
 
@@ -174,7 +175,7 @@ def method_of(task: Task) -> str:
 
 def indexed_method(method: str) -> str:
     """Return the name of an executor in a form that every store can index."""
-    return method[:MAX_METHOD_CHARACTERS].replace("\x00", "\N{SYMBOL FOR NULL}")
+    return clean_text(method[:MAX_METHOD_CHARACTERS])
 
 
 def _type_name(info: object) -> str:

@@ -10,6 +10,7 @@ from weft.errors import RequestError
 from weft.tasks.events import EventType
 from weft.tasks.parsing.problems import is_json, shown
 from weft.tasks.record import JsonObject, Status, Task, evolve
+from weft.text import clean_text
 
 
 class FrozenTask(RequestError):
@@ -185,6 +186,5 @@ def fraction(progress: float) -> float:
 
 
 def error_text(text: str) -> str:
-    """Return the text in a form that every store can hold: not empty, without NUL and lone surrogates."""
-    clean = text.replace("\x00", "\N{SYMBOL FOR NULL}").encode("utf-8", "replace").decode("utf-8")
-    return clean or "failed without a message"
+    """Return the text in a form that every store can hold, and not empty."""
+    return clean_text(text) or "failed without a message"

@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from weft.config.paths import find_open_databases, identity
+from weft.text import decode_text, is_unicode
 from weft.tools.safe_open import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 MAX_READ_BYTES = 1024 * 1024
@@ -151,10 +152,9 @@ class Roots:
 
         An existing file keeps its mode. Links are not followed, and read-only files are not replaced.
         """
-        try:
-            content = text.encode()
-        except UnicodeEncodeError:
-            raise FileUnavailable(path, "the text has a lone surrogate, which is not valid UTF-8") from None
+        if not is_unicode(text):
+            raise FileUnavailable(path, "the text has a lone surrogate, which is not valid UTF-8")
+        content = text.encode()
         if len(content) > MAX_WRITE_BYTES:
             raise FileUnavailable(path, f"the text has {len(content)} bytes; the limit is {MAX_WRITE_BYTES}")
         with self._walk(path) as walk:
@@ -340,7 +340,7 @@ def _text(content: bytes, encoding: str, *, is_cut: bool) -> str:
 
 
 def _entry(found: os.DirEntry[str]) -> FolderEntry:
-    name = os.fsencode(found.name).decode("utf-8", "replace")
+    name = decode_text(os.fsencode(found.name))
     if found.is_symlink():
         return FolderEntry(name=name, kind="link")
     if found.is_dir(follow_symlinks=False):

@@ -22,6 +22,7 @@ from typing import Self
 from weft.config.paths import find_open_databases, identity
 from weft.errors import RequestError
 from weft.tasks.parsing.problems import shown
+from weft.text import decode_text
 
 _KERNEL_FILE_SYSTEMS = frozenset(
     {
@@ -40,7 +41,7 @@ def is_kernel_device(device: int) -> bool:
 def _kernel_devices() -> frozenset[int]:
     # Cached, because such file systems are mounted when a machine or a container starts.
     try:
-        lines = Path("/proc/self/mountinfo").read_text("utf-8", "replace").splitlines()
+        lines = decode_text(Path("/proc/self/mountinfo").read_bytes()).splitlines()
     except OSError:
         return frozenset()  # not Linux
     found = set()

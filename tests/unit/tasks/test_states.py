@@ -146,8 +146,8 @@ def test_progress_is_kept_within_its_bounds(given: float, kept: float) -> None:
     [
         ("plain", "plain"),
         ("", "failed without a message"),
-        ("a\x00b", "a\N{SYMBOL FOR NULL}b"),
-        ("\ud800", "?"),
+        ("a\x00b", "a\ufffdb"),
+        ("\ud800", "\ufffd"),
         ("\U0001f9f5", "\U0001f9f5"),
     ],
 )

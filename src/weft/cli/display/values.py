@@ -17,7 +17,7 @@ def print_value(value: Any) -> None:
     """Print a string as it is, a task result as its content, a function as its name, other values as JSON."""
     text = value_text(value)
     # Exactly one line break at the end: the output of a script already has one.
-    print_bytes(text.removesuffix("\n").encode("utf-8", "backslashreplace"))
+    print_bytes(text.removesuffix("\n").encode())
     sys.stdout.flush()  # in a repl, the next prompt must come after it
 
 
@@ -25,10 +25,7 @@ def print_value_json(value: Any, **further: Any) -> None:
     """Print a JSON document with the value and further fields."""
     # Not msgspec: it cannot encode integers beyond 64 bits.
     document = {"value": _to_json(value), **further}
-    try:
-        print_json_text(json.dumps(document, indent=2, ensure_ascii=False).encode())
-    except UnicodeEncodeError:  # a lone surrogate: escape it
-        print_json_text(json.dumps(document, indent=2).encode())
+    print_json_text(json.dumps(document, indent=2, ensure_ascii=False).encode())
 
 
 def value_text(value: Any) -> str:

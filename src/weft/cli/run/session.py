@@ -65,6 +65,7 @@ from weft.store.errors import StoreNotFound
 from weft.store.protocol import TaskFilter
 from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import JsonObject, Status, Task
+from weft.text import decode_text
 
 MAX_TREE_STEPS = 60
 """Most steps of a run that is shown as a tree at its end; of a larger run only the count is shown."""
@@ -195,7 +196,7 @@ def _resolve_paths(program: StoredProgram, inputs: JsonObject) -> JsonObject:
 def _resolve_path(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [_resolve_path(one, folder) for one in value]
-    if not isinstance(value, str) or not value or "\0" in value:
+    if not isinstance(value, str) or not value:
         return value
     here = Path.cwd() / value
     if Path.cwd() == folder or not here.is_file():
@@ -260,7 +261,7 @@ def _read_source(file: str, surface: Surface | None, inputs: JsonObject) -> Stor
             return load_python_program(file, inputs)
     if file != STDIN:
         return file_text(Path(file), surface)
-    return StoredText("<stdin>", read_input(STDIN).decode("utf-8", "replace"), surface)
+    return StoredText("<stdin>", decode_text(read_input(STDIN)), surface)
 
 
 def _secret_reference(setting: str) -> tuple[str, JsonObject]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from weft.memory.files.git import disable_repository_commands, git_environment, git_variables
 from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
+from weft.text import decode_text
 
 MAX_DIFF_CHARACTERS = 1_000_000
 
@@ -172,6 +173,6 @@ def _git(folder: Path, *arguments: str, **variables: str) -> str:
     except subprocess.TimeoutExpired:
         raise GitFailed(f"git {arguments[0]} did not end within {GIT_SECONDS:g} s") from None
     if done.returncode != 0:
-        error = done.stderr.decode("utf-8", "replace").strip()
+        error = decode_text(done.stderr).strip()
         raise GitFailed(f"git {arguments[0]} failed: {error or f'exit code {done.returncode}'}")
-    return done.stdout.decode("utf-8", "replace")
+    return decode_text(done.stdout)

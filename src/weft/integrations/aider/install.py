@@ -19,6 +19,7 @@ from weft.config.sections import AiderSettings
 from weft.executors.protocol import ExecutionFailed
 from weft.process.group import ProcessGroup
 from weft.secrets.truncation import cut
+from weft.text import decode_text
 
 PACKAGE = "aider-chat"
 VERSION = "0.86.2"
@@ -66,7 +67,7 @@ def _read_script(path: Path) -> AiderProgram:
     """Return the aider of a script, with the interpreter from its first lines, which runs the launcher."""
     try:
         with path.open("rb") as file:
-            lines = file.read(4096).decode("utf-8", "replace").splitlines()
+            lines = decode_text(file.read(4096)).splitlines()
     except OSError as error:
         raise _unusable(f"{path} cannot be read: {error.strerror}") from error
     python = _find_interpreter(lines)

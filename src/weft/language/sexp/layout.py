@@ -7,8 +7,9 @@ from msgspec import Struct
 
 from weft.language.ast import Scalar
 from weft.language.diagnostics import invalid_program
-from weft.language.sexp.names import SURROGATE, escape
+from weft.language.sexp.names import escape
 from weft.language.source import NOWHERE
+from weft.text import is_unicode
 
 WIDTH = 100
 INDENT = 2
@@ -124,7 +125,7 @@ def scalar_text(value: Scalar) -> str:
 
 def string_text(text: str) -> str:
     """Return a string in quotes. Long strings keep their line breaks, so that prompts stay readable."""
-    if SURROGATE.search(text):
+    if not is_unicode(text):
         message = "a lone surrogate is not a valid character and cannot be printed"
         raise invalid_program(NOWHERE, "bad-value", message)
     return escape(text, keeps_lines=len(text) > _MAX_ONE_LINE_CHARACTERS)

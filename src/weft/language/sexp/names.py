@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from weft.language.ast import Scalar
 from weft.language.source import Span
+from weft.text import is_unicode
 
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 BARRED = r"\|[^|\\]*+(?:\\.[^|\\]*+)*+\|"
@@ -14,7 +15,6 @@ BARRED = r"\|[^|\\]*+(?:\\.[^|\\]*+)*+\|"
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|(.))", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "|": "|"}
 _ESCAPED_CHARACTERS = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}
-SURROGATE = re.compile("[\ud800-\udfff]")
 _LAST_CHARACTER = 0x10FFFF
 
 
@@ -31,7 +31,7 @@ def unescape(written: str) -> str:
     if "\\" not in written:
         return written
     text = _ESCAPE.sub(_decode_escape, written)
-    if not SURROGATE.search(text):
+    if is_unicode(text):
         return text
     try:  # \ud83d\ude00 is one character, as in JSON
         return text.encode("utf-16", "surrogatepass").decode("utf-16")

@@ -12,7 +12,6 @@ from weft.language.sexp.names import (
     CONSTANTS,
     PLAIN_NAME,
     STRING,
-    SURROGATE,
     WORD,
     BadEscape,
     BadName,
@@ -27,6 +26,7 @@ from weft.language.sexp.names import (
 )
 from weft.language.source import Source, Span
 from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.text import SURROGATE
 
 MAX_PROBLEMS = 100
 """Reading and parsing stop at this many problems."""

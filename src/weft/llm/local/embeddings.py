@@ -65,7 +65,6 @@ class EmbeddingModel:
             raise ValueError(
                 f"max_tokens is {max_tokens}; the minimum is {MIN_TOKENS}, including the start and end tokens"
             )
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # replaces unpaired surrogates
         vectors: list[list[float]] = []
         tokens = 0
         for start in range(0, len(texts), TEXTS_AT_ONCE):

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import AUTO, PROVIDER, Makes, NoSuchEmbeddedModel, find_entry, is_path
+from weft.text import decode_text
 
 _LIST, _TEXT = 9, 8
 _FIXED_SIZE_FORMATS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -102,4 +103,4 @@ def _read_text(file: IO[bytes]) -> str:
     (length,) = struct.unpack("<Q", file.read(8))
     if length > _MAX_TEXT_BYTES:
         raise ValueError(length)
-    return file.read(length).decode("utf-8", "replace")
+    return decode_text(file.read(length))

@@ -37,7 +37,7 @@ from weft.llm.payload import (
 )
 from weft.llm.prompt import json_instructions
 from weft.llm.providers.access import Kind
-from weft.llm.providers.streaming import clean_text
+from weft.text import clean_text
 
 _WRAPPER_PROPERTY = "value"
 """The property of the object around a wrapped schema."""
@@ -320,8 +320,7 @@ def parse_response(response: ModelResponse, model: str, held: HeldOutput | None)
 
 
 def _tool_use(part: ToolCallPart) -> ToolUse:
-    name = clean_text(part.tool_name)
-    return ToolUse(id=clean_text(part.tool_call_id), name=name, arguments=_arguments(part.args))
+    return ToolUse(id=part.tool_call_id, name=part.tool_name, arguments=_arguments(part.args))
 
 
 def _arguments(given: Any) -> dict[str, Any] | str:
@@ -329,18 +328,7 @@ def _arguments(given: Any) -> dict[str, Any] | str:
     if given is None or given == "":
         return {}
     try:
-        value = _clean_json(given if isinstance(given, dict) else json.loads(given))
+        value = given if isinstance(given, dict) else json.loads(given)
     except (ValueError, RecursionError):
-        return clean_text(str(given))
-    return value if isinstance(value, dict) else clean_text(str(given))
-
-
-def _clean_json(value: Any) -> Any:
-    """Apply `clean_text` to all strings of a JSON value."""
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_clean_json(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(str(name)): _clean_json(item) for name, item in value.items()}
-    return value
+        return str(given)
+    return value if isinstance(value, dict) else str(given)

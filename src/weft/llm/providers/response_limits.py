@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from weft.text import decode_text
+
 MOST_BYTES = 32 * 1024 * 1024
 """Largest decompressed response. The longest responses of models are some megabytes of events."""
 
@@ -75,7 +77,7 @@ class ResponseCapture:
     @property
     def beginning(self) -> str:
         """Return the beginning as text, with blanks collapsed and unprintable characters replaced by `?`."""
-        text = " ".join(self.head.decode("utf-8", "replace").split())
+        text = " ".join(decode_text(self.head).split())
         return "".join(character if character.isprintable() else "?" for character in text)
 
 

@@ -4,7 +4,6 @@ Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
 import asyncio
-import re
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from pydantic_ai.usage import RequestUsage
 
 from weft.llm.protocol import OnText
 from weft.llm.providers.response_limits import ResponseCapture
+from weft.text import clean_text
 
 MOST_CHARACTERS_PER_TOKEN = 16
 """Upper bound of the average token length. A longer response than it allows for `max_tokens` is truncated."""
@@ -30,13 +30,6 @@ MOST_CHARACTERS_PER_TOKEN = 16
 MOST_CHARACTERS = 1_000_000
 """Limit of a response without `max_tokens`: twice the longest response of known models, 128,000 tokens. It is
 needed because the time to join the pieces of an endless response grows with the square of its length."""
-
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-def clean_text(text: str) -> str:
-    """Replace NUL and unpaired surrogates, which files, databases and terminals reject."""
-    return _UNSTORABLE.sub("\ufffd", text)
 
 
 class StreamSink:

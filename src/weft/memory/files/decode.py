@@ -3,6 +3,8 @@
 import codecs
 import re
 
+from weft.text import SURROGATE, is_unicode
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is a prefix of this one
@@ -26,8 +28,10 @@ _MANY_CONTROLS = 0.1
 def decode(content: bytes) -> str | None:
     """Return the text of a file with `\\n` between lines, or None for a binary file."""
     text = _decode_any(content)
-    if text is None or "\r" not in text:
-        return text
+    if text is None:
+        return None
+    if not is_unicode(text):  # an unusual encoding
+        text = SURROGATE.sub("?", text)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

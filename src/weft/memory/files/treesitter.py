@@ -296,7 +296,7 @@ def grammar_outline(language: str, text: str) -> list[Symbol] | None:
     """Return the definitions in a file; None if it is too large, has no grammar, or kills the parser."""
     if not has_grammar(language):
         return None
-    content = text.encode("utf-8", "replace")
+    content = text.encode()
     if len(content) > MAX_BYTES:
         return None
     return _parser.outline(language, content)

@@ -73,11 +73,6 @@ def prepare(path: str, content: bytes) -> Prepared:
     text = decode(content)
     if text is None:
         return Prepared(digest, "binary")
-    try:
-        encoded = text.encode()
-    except UnicodeEncodeError:  # lone surrogates, from an unusual encoding
-        encoded = text.encode("utf-8", "replace")
-        text = encoded.decode()
     language = language_of(path, text)
     lines = text_lines(text)
     outline = outline_of(language, text, lines)
@@ -87,7 +82,7 @@ def prepare(path: str, content: bytes) -> Prepared:
         language=language,
         title=outline.title[:MAX_TITLE_CHARACTERS] if outline.title else None,
         symbols=_symbols(outline),
-        text=pack(encoded),
+        text=pack(text.encode()),
         chunks=tuple(_chunks(path_words(path), lines, outline)),
     )
 

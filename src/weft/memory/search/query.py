@@ -10,6 +10,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from weft.memory.protocol import QueryPart
+from weft.text import clean_text
 
 _SHAPE = bytes(
     32 if byte > 127 or not chr(byte).isalnum() else 65 if chr(byte).isupper() else 97 for byte in range(256)
@@ -28,7 +29,7 @@ MAX_PART_SOURCE = 64
 
 def camel_parts(text: str) -> list[str]:
     """Return the parts of the camelCase names in the text, in lower case, without duplicates."""
-    return camel_words(text.encode("utf-8", "replace")).split()
+    return camel_words(text.encode()).split()
 
 
 def camel_words(text: bytes) -> str:
@@ -64,7 +65,7 @@ def with_parts(text: str) -> str:
     """Append the parts of its camelCase names to a text."""
     if text.islower():
         return text
-    parts = camel_words(text.encode("utf-8", "replace"))
+    parts = camel_words(text.encode())
     return f"{text} {parts}" if parts else text
 
 
@@ -238,8 +239,7 @@ def split_query(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
 
 
 def _clean(text: str) -> str:
-    """Truncate the text and replace lone surrogates, which no database accepts."""
-    return text[:MAX_PART_CHARACTERS].encode("utf-8", "replace").decode()
+    return clean_text(text[:MAX_PART_CHARACTERS])
 
 
 Cut = Sequence[tuple[list[str], float]]
@@ -296,7 +296,7 @@ def _paths(texts: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for text in texts:
         for mention in _MENTION.findall(text):
-            path = mention.rstrip(".?!").removeprefix("./").strip("/").replace("\0", "")
+            path = mention.rstrip(".?!").removeprefix("./").strip("/")
             if path and ("/" in path or _FILE_SUFFIX.search(path)):
                 found[path] = None
                 if len(found) == MAX_PATHS:

@@ -16,6 +16,7 @@ from weft.store.sql import load_queries
 from weft.tasks.events import Event, EventType, NewEvent
 from weft.tasks.flow import Flow
 from weft.tasks.record import FIELD_NAMES, TIME_FIELDS, JsonObject, Task
+from weft.text import is_storable as is_clean
 
 _ID_FIELDS = tuple(
     FIELD_NAMES.index(name) for name in ("id", "parent_id", "original_task_id", "task_tree_id")
@@ -35,10 +36,7 @@ def is_stored_form(task_id: str) -> bool:
 
 def is_storable(text: str | None) -> bool:
     """Return whether PostgreSQL can store the text: it rejects NUL and lone surrogates."""
-    try:
-        return text is None or b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False
+    return text is None or is_clean(text)
 
 
 def may_exist(task_id: TaskId, owner: Owner) -> bool:

@@ -22,6 +22,7 @@ from weft.tasks.questions import (
 )
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed
+from weft.text import clean_text
 
 
 class NoOpenQuestion(RequestError):
@@ -76,8 +77,7 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
     def decide(self, found: Snapshot) -> Decision[Answered]:
         flow = found.flow_of(self.task_id)
         task = flow[self.task_id]
-        # Text from a shell may contain a lone surrogate, which no store can hold.
-        text = self.answer.encode("utf-8", "replace").decode("utf-8")
+        text = clean_text(self.answer)
         is_answered = is_question(task) and task.status is Status.COMPLETED and not task.is_frozen
         if is_answered and answer_of(task) == text:
             return Decision(WriteSet(), Answered(task, is_repeated=True))

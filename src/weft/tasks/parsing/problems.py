@@ -14,6 +14,7 @@ from weft.gc_tuning import pause_collector
 from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
 from weft.secrets.registry import redact
 from weft.tasks.record import JsonObject, Task
+from weft.text import decode_text
 
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -63,7 +64,7 @@ def _malformed(reason: str, text: bytes, source: str) -> MalformedJson:
         # The decoder reports a lone surrogate as the end of the text.
         return MalformedJson("a string has a lone surrogate (\\ud800 to \\udfff)", source=source)
     before = text[: int(found[1])] if found else text
-    last_line = before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")
+    last_line = decode_text(before[before.rfind(b"\n") + 1 :])
     return MalformedJson(
         _BYTE_OFFSET.sub("", reason).strip(),
         source=source,

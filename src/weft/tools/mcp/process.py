@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from weft.secrets.truncation import cut
+from weft.text import decode_text
 from weft.tools.mcp.config import StdioServer
 
 PASSED_ON = frozenset({"PATH", "HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
@@ -137,7 +138,7 @@ class ServerProcess:
                 await self._stderr_ended.wait()
 
     def _log_line(self, line: bytes) -> None:
-        text = line.decode("utf-8", "replace").strip()
+        text = decode_text(line).strip()
         if text:
             self.last_words = cut(text, MAX_WORDS_CHARACTERS)
             log.info("%s: %s", self._name, text, extra={"action": "mcp_stderr", "mcp_server": self._name})

@@ -16,6 +16,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from weft.secrets.truncation import cut
+from weft.text import decode_text
 from weft.tools.mcp.config import HttpServer
 from weft.tools.mcp.process import ServerProcess
 
@@ -64,7 +65,7 @@ async def stdio_streams(
             async for message in from_us:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
-                    await process.write(text.encode("utf-8", "replace") + b"\n")
+                    await process.write(text.encode() + b"\n")
                 except (OSError, RuntimeError):
                     with anyio.move_on_after(LAST_LINES_SECONDS):
                         await has_ended.wait()
@@ -126,7 +127,7 @@ class _Lines:
             message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             self._invalid_lines += 1
-            shown = cut(line.decode("utf-8", "replace"), 80)
+            shown = cut(decode_text(line), 80)
             log.info("not an MCP message: %s", shown, extra={"action": "mcp_bad_line"})
             self._odd_line = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
             self._on_odd_line(self._odd_line)

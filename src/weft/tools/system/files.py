@@ -63,7 +63,7 @@ class ReadFiles:
         found = []
         for path in paths:
             one = self._read(path, max_bytes=min(left, MAX_READ_BYTES))
-            left -= len(one.get("content", "").encode("utf-8", "replace"))
+            left -= len(one.get("content", "").encode())
             found.append(one)
         return found
 

@@ -9,6 +9,7 @@ from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.secrets.truncation import cut_middle
+from weft.text import NulFree
 from weft.tools.arguments import Arguments, read_arguments, schema_of
 
 RunScript = Callable[[ScriptRun], Awaitable[ScriptOutcome]]
@@ -23,7 +24,7 @@ MAX_OUTPUT_CHARACTERS = 100_000
 
 class RunScriptArguments(Arguments, frozen=True, kw_only=True):
     argv: Annotated[
-        list[Annotated[str, Meta(pattern=r"^[^\x00]*$")]],
+        list[NulFree],
         Meta(
             min_length=1, description="The executable and its arguments, one string each. No shell is used."
         ),

@@ -49,7 +49,7 @@ async def test_vectors_come_in_the_order_of_their_texts_however_many_there_are(
         alone = await minilm.embed([texts[place]])
         assert likeness(alone.vectors[0], many.vectors[place]) == pytest.approx(1, abs=1e-4)
     assert await minilm.embed([]) == type(many)([], 0)
-    assert len((await minilm.embed(["", "half of a letter: \ud800", "a\0b"])).vectors) == 3
+    assert len((await minilm.embed(["", "a letter: é", "a\0b"])).vectors) == 3
 
 
 async def test_a_text_that_is_too_long_is_named_or_cut(minilm: EmbeddingModel) -> None:
