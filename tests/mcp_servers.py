@@ -13,7 +13,6 @@ import uvicorn
 
 from weft.config.sections import ToolsSettings
 from weft.evaluator.tools import ToolContext
-from weft.process.watchdog import watchdog
 from weft.tools import Toolbox, open_toolbox
 from weft.tools.mcp.connection import ServerTimeouts
 
@@ -39,9 +38,7 @@ async def toolbox_with(
 ) -> AsyncIterator[Toolbox]:
     """Yield the tools of a project with these servers, and end the servers with the block."""
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    toolbox = open_toolbox(
-        settings or ToolsSettings(), folder, dict(os.environ), guard=watchdog, timeouts=timeouts
-    )
+    toolbox = open_toolbox(settings or ToolsSettings(), folder, dict(os.environ), timeouts=timeouts)
     try:
         yield toolbox
     finally:

@@ -23,7 +23,7 @@ def clean_text(text: str) -> str:
     return text if is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
 
 
-def decode_text(content: bytes) -> str:
+def decode_text(content: bytes | bytearray) -> str:
     """Decode UTF-8; bytes that are not UTF-8 become U+FFFD."""
     return content.decode("utf-8", "replace")
 

@@ -24,7 +24,7 @@ from weft.executors.registry import BUILT_IN_IDS
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
 from weft.tools.mcp.config import read_servers
-from weft.tools.mcp.process import PASSED_ON
+from weft.tools.mcp.transport import PASSED_ON
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"

@@ -20,7 +20,6 @@ from weft.executors.invoke import perform
 from weft.executors.protocol import ExecutionFailed, Executor
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.integrations.aider.executor import Aider
-from weft.process.watchdog import watchdog
 from weft.tools.system.scripts import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
 
@@ -191,6 +190,5 @@ def open_project_tools(
         environment,
         run_script=script_runner(executors.command, folder / settings.roots[0]),
         extra=executor_tools(settings.executors, registry),
-        guard=watchdog,
         functions=executors.python,
     )

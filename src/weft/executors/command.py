@@ -25,7 +25,7 @@ from weft.executors.protocol import (
     result_schema,
     schema_of,
 )
-from weft.process.group import KILL_SECONDS, ProcessGroup
+from weft.process.group import KILL_SECONDS, CapturedGroup
 from weft.secrets.registry import redact
 from weft.tasks.record import ExecutorType, JsonObject
 from weft.text import NulFree
@@ -212,18 +212,11 @@ class Command:
         inputs = read_inputs(CommandInputs, work.inputs)
         started = time.monotonic()
         group = await self._start_when_possible(inputs, work)
-        exit_code = None
         self._running += 1
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(inputs.timeout_seconds):
-                    exit_code = await group.wait()
+            exit_code = await group.finish(inputs.timeout_seconds, lambda: self._grace_seconds(work))
         finally:
-            # End the processes that the script left running, too: a finished task holds nothing.
-            try:
-                await group.end(self._grace_seconds(work))
-            finally:
-                self._running -= 1
+            self._running -= 1
         result = _result(group, exit_code, started)
         if exit_code is None:
             limit = f"{inputs.timeout_seconds:g} s"
@@ -232,7 +225,7 @@ class Command:
             raise ExecutionFailed(_failure(inputs, exit_code, group), details=result)
         return result
 
-    async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
+    async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> CapturedGroup:
         """Start the script; if no file descriptor is left, retry while other scripts of this process run."""
         try:
             return self._start(inputs, work)
@@ -268,7 +261,7 @@ class Command:
             is_permanent=True,
         )
 
-    def _start(self, inputs: CommandInputs, work: Work) -> ProcessGroup:
+    def _start(self, inputs: CommandInputs, work: Work) -> CapturedGroup:
         folder = self._folder(inputs)
         environment = environment_for(work, inputs.env, self.settings)
         if inputs.shell:
@@ -283,7 +276,7 @@ class Command:
             executable = find_executable(argv[0], self.settings, environment)
         _refuse_secrets(argv, inputs)
         try:
-            return ProcessGroup.start(
+            return CapturedGroup(
                 argv,
                 executable=executable,
                 env=environment,
@@ -304,7 +297,7 @@ class Command:
             ) from error
 
 
-def _result(group: ProcessGroup, exit_code: int | None, started: float) -> JsonObject:
+def _result(group: CapturedGroup, exit_code: int | None, started: float) -> JsonObject:
     return {
         "stdout": group.stdout.text,
         "stderr": group.stderr.text,
@@ -315,7 +308,7 @@ def _result(group: ProcessGroup, exit_code: int | None, started: float) -> JsonO
     }
 
 
-def _failure(inputs: CommandInputs, exit_code: int, group: ProcessGroup) -> str:
+def _failure(inputs: CommandInputs, exit_code: int, group: CapturedGroup) -> str:
     ended = f"exited with code {exit_code}" if exit_code > 0 else f"was ended by {_signal_name(-exit_code)}"
     stderr = group.stderr.last_text
     return f"{_shown(inputs)} {ended}{': ' + stderr if stderr else ''}"

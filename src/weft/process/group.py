@@ -13,11 +13,11 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
-from weft.process.pipes import InputPipe, OutputPipe
+from weft.process.pipes import InputPipe, OutputPipe, ReadPipe
 from weft.process.watchdog import watchdog
 from weft.text import decode_text
 
@@ -35,56 +35,100 @@ _HAS_WAITID = hasattr(os, "waitid")
 the watchdog learns a moment too late that a group has ended."""
 
 
+def start_process(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: str | None = None,
+    executable: str | None = None,
+    stdio: Literal["pipes", "output", "terminal"] = "pipes",
+) -> "subprocess.Popen[bytes]":
+    """Start an executable in a group that the watchdog guards; raise OSError and ValueError as Popen does.
+
+    `stdio` gives it three pipes, only those of its output, or the terminal of this process.
+    """
+    pipe = None if stdio == "terminal" else subprocess.PIPE
+    process = subprocess.Popen(
+        argv,
+        executable=executable,
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL if stdio == "output" else pipe,
+        stdout=pipe,
+        stderr=pipe,
+        # A session of its own has no terminal, and no Ctrl-C.
+        start_new_session=stdio != "terminal",
+        process_group=0 if stdio == "terminal" else None,
+    )
+    watchdog.guard(process.pid)
+    return process
+
+
+def run_captured(
+    argv: Sequence[str], *, env: Mapping[str, str], timeout_seconds: float | None = None
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a short command to its end, blocking; raise OSError and TimeoutExpired as `subprocess.run` does.
+
+    At the time limit its whole group is killed; the error has the output so far.
+    """
+    with start_process(argv, env=env, stdio="output") as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        finally:
+            if process.returncode is None:
+                signal_group(process.pid, signal.SIGKILL)
+            watchdog.release(process.pid)
+    return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
+
+
+def signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
 class ProcessGroup:
     """A running child process, and its descendants that stay in its group."""
 
     def __init__(
-        self, process: "subprocess.Popen[bytes]", *, stdin: bytes | None, max_output_bytes: int
+        self,
+        process: "subprocess.Popen[bytes]",
+        *,
+        outputs: Sequence[ReadPipe] = (),
+        stdin: InputPipe | None = None,
+        on_stop: Callable[[], None] | None = None,
     ) -> None:
+        """Watch a process of `start_process`; `on_stop` is called in a thread when Ctrl-Z has stopped it."""
         self._process = process
         self.pid = process.pid
-        self.stdout = OutputPipe(_require_pipe(process.stdout), max_output_bytes)
-        self.stderr = OutputPipe(_require_pipe(process.stderr), max_output_bytes)
-        self._stdin = None if stdin is None else InputPipe(_require_pipe(process.stdin), stdin)
+        self._outputs = outputs
+        self._stdin = stdin
+        self._on_stop = on_stop
         self._exited = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._pidfd: int | None = None
         self._watch()
-
-    @classmethod
-    def start(
-        cls,
-        argv: Sequence[str],
-        *,
-        executable: str,
-        env: Mapping[str, str],
-        cwd: str | None,
-        stdin: bytes | None,
-        max_output_bytes: int,
-    ) -> "ProcessGroup":
-        """Start an executable in a new session, with pipes; raise OSError and ValueError as Popen does."""
-        process = subprocess.Popen(
-            argv,
-            executable=executable,
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        watchdog.guard(process.pid)
-        return cls(process, stdin=stdin, max_output_bytes=max_output_bytes)
 
     async def wait(self) -> int:
         """Return the exit code (-N for signal N), once the process has exited and its output was read."""
         await self._exited.wait()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
-                await self.stdout.is_closed.wait()
-                await self.stderr.is_closed.wait()
+                for output in self._outputs:
+                    await output.is_closed.wait()
         watchdog.release(self.pid)
         return self._process.wait()
+
+    async def finish(self, timeout_seconds: float | None, grace: Callable[[], float]) -> int | None:
+        """Return the exit code, or None at the time limit, and end the whole group, also when cancelled."""
+        code = None
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_seconds):
+                    code = await self.wait()
+        finally:
+            # Also the processes that the child left running: a finished task holds nothing.
+            await self.end(grace())
+        return code
 
     async def end(self, grace_seconds: float) -> None:
         """End every process of the group: SIGTERM, then SIGKILL after the grace time.
@@ -92,17 +136,23 @@ class ProcessGroup:
         On return the child is reaped and the pipes are closed. A cancellation skips the grace time.
         """
         try:
+            await self._before_signals(grace_seconds)
             if self._is_alive():
-                self._signal(signal.SIGTERM)
-                self._signal(signal.SIGCONT)  # A stopped process handles SIGTERM only after SIGCONT.
+                signal_group(self.pid, signal.SIGTERM)
+                signal_group(
+                    self.pid, signal.SIGCONT
+                )  # A stopped process handles SIGTERM only after SIGCONT.
                 await self._wait_until_gone(grace_seconds)
             if self._is_alive():
-                self._signal(signal.SIGKILL)
+                signal_group(self.pid, signal.SIGKILL)
                 await self._wait_until_gone(KILL_SECONDS)
         finally:
             if self._is_alive():
-                self._signal(signal.SIGKILL)
+                signal_group(self.pid, signal.SIGKILL)
             self._close()
+
+    async def _before_signals(self, grace_seconds: float) -> None:
+        """Ask the process to end without a signal; for subclasses."""
 
     async def _wait_until_gone(self, seconds: float) -> None:
         deadline = self._loop.time() + seconds
@@ -128,17 +178,12 @@ class ProcessGroup:
             watchdog.release(self.pid)
         return self._process.poll() is not None
 
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-
     def _close(self) -> None:
         """Close the pipes, stop watching, and make sure that the child is reaped."""
         watchdog.release(self.pid)  # The remaining processes got SIGKILL.
-        self.stdout.close()
-        self.stderr.close()
-        if self._stdin is not None:
-            self._stdin.close()
+        for pipe in (*self._outputs, self._stdin):
+            if pipe is not None:
+                pipe.close()
         self._unwatch()
         if self._process.poll() is None:
             # It got SIGKILL and will end; a thread waits to reap it.
@@ -146,13 +191,13 @@ class ProcessGroup:
 
     def _watch(self) -> None:
         """Set `_exited` when the child exits."""
-        try:
-            self._pidfd = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):
-            # Not Linux, an old kernel, or no free file descriptor.
-            threading.Thread(target=self._wait_in_thread, name="weft-child", daemon=True).start()
-        else:
-            self._loop.add_reader(self._pidfd, self._on_exit)
+        with contextlib.suppress(AttributeError, OSError):
+            # Not on Linux, an old kernel, or no free file descriptor: a thread waits instead.
+            if self._on_stop is None:  # of a stop, a pidfd tells nothing
+                self._pidfd = os.pidfd_open(self.pid)
+                self._loop.add_reader(self._pidfd, self._on_exit)
+                return
+        threading.Thread(target=self._wait_in_thread, name="weft-child", daemon=True).start()
 
     def _on_exit(self) -> None:
         self._unwatch()  # Immediately: the pidfd stays readable, and the event loop would spin.
@@ -166,6 +211,8 @@ class ProcessGroup:
 
     def _wait_in_thread(self) -> None:
         if _HAS_WAITID:
+            while self._on_stop is not None and _has_stopped(self.pid):
+                self._on_stop()
             _has_exited(self.pid, is_patient=True)
         else:
             self._process.wait()
@@ -173,10 +220,44 @@ class ProcessGroup:
             self._loop.call_soon_threadsafe(self._exited.set)
 
 
-def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+class CapturedGroup(ProcessGroup):
+    """A child process whose output is kept, up to a limit."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        max_output_bytes: int,
+        executable: str | None = None,
+        cwd: str | None = None,
+        stdin: bytes | None = None,
+    ) -> None:
+        """Start an executable; raise OSError and ValueError as Popen does."""
+        stdio: Literal["pipes", "output"] = "output" if stdin is None else "pipes"
+        process = start_process(argv, env=env, cwd=cwd, executable=executable, stdio=stdio)
+        self.stdout = OutputPipe(require_pipe(process.stdout), max_output_bytes)
+        self.stderr = OutputPipe(require_pipe(process.stderr), max_output_bytes)
+        source = None if stdin is None else InputPipe(require_pipe(process.stdin), stdin)
+        super().__init__(process, outputs=(self.stdout, self.stderr), stdin=source)
+
+
+def require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     if pipe is None:
         raise RuntimeError("the process was started without this pipe")
     return pipe
+
+
+def _has_stopped(pid: int) -> bool:
+    """Block until a child exits or stops; return whether it stopped."""
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        if found is None or found.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
+            return False
+        os.waitid(os.P_PID, pid, os.WSTOPPED)  # consume the event, or it is reported again
+    except ChildProcessError:
+        return False  # It has been reaped.
+    return True
 
 
 def _has_exited(pid: int, *, is_patient: bool = False) -> bool:

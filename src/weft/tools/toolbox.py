@@ -18,7 +18,6 @@ from weft.tools.functions import registered
 from weft.tools.mcp.client import PREFIX, McpServer, McpServers
 from weft.tools.mcp.config import InvalidServer
 from weft.tools.mcp.connection import ServerTimeouts
-from weft.tools.mcp.process import GroupGuard
 from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
 from weft.tools.system.files import ListDirectory, ReadFiles, WriteFile
@@ -198,7 +197,6 @@ def open_toolbox(
     *,
     run_script: RunScript | None = None,
     extra: Iterable[tuple[Tool, str]] = (),
-    guard: GroupGuard | None = None,
     timeouts: ServerTimeouts | None = None,
     functions: PythonSettings | None = None,
 ) -> Toolbox:
@@ -227,7 +225,6 @@ def open_toolbox(
         servers=McpServers(
             folder / settings.mcp,
             environment,
-            guard=guard,
             timeouts=timeouts,
             trusted=frozenset(settings.read_only_hints),
         ),

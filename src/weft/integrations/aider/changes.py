@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from weft.memory.files.git import disable_repository_commands, git_environment, git_variables
+from weft.memory.files.git import disable_repository_commands, git_variables, run_git
 from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
 from weft.text import decode_text
@@ -162,14 +162,7 @@ def _shown_diff(diff: str) -> str:
 def _git(folder: Path, *arguments: str, **variables: str) -> str:
     """Run git and return its output; executables that the repository configures are not started."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            env={**git_environment(), "LC_ALL": "C", **variables},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=GIT_SECONDS,
-            check=False,
-        )
+        done = run_git(folder, *arguments, timeout_seconds=GIT_SECONDS, LC_ALL="C", **variables)
     except subprocess.TimeoutExpired:
         raise GitFailed(f"git {arguments[0]} did not end within {GIT_SECONDS:g} s") from None
     if done.returncode != 0:

@@ -1,7 +1,6 @@
 """The scratch folder, command line, environment and restrictions of an aider process."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -35,18 +34,16 @@ class Restrictions(Struct, frozen=True, kw_only=True):
     """The initial text of the input line in an interactive session."""
 
 
-def automatic_restrictions(
-    roots: Iterable[str | Path], scratch: Path, kept_files: Iterable[str] = ()
-) -> Restrictions:
-    """Return restrictions that allow writes only in the roots, the scratch folder and `~/.aider`."""
-    own = Path.home() / ".aider"
-    kept = READ_ONLY_FILES | CONFIGURATION | {name.casefold() for name in kept_files}
-    return Restrictions(writable=(*map(str, roots), str(scratch), str(own)), kept_files=tuple(sorted(kept)))
+def restrictions_of(request: AiderRequest, scratch: Path) -> Restrictions:
+    """Return restrictions that allow writes only in the roots, the scratch folder and `~/.aider`.
 
-
-def interactive_restrictions(prompt: str) -> Restrictions:
-    """Return restrictions that forbid nothing, with the prompt in the input line for the person to send."""
-    return Restrictions(is_confined=False, first_input=prompt)
+    An interactive session has none, and the prompt in the input line, for the person to send.
+    """
+    if request.mode == "interactive":
+        return Restrictions(is_confined=False, first_input=request.prompt)
+    kept = READ_ONLY_FILES | CONFIGURATION | {name.casefold() for name in request.kept_files}
+    writable = (*request.roots, scratch, Path.home() / ".aider")
+    return Restrictions(writable=tuple(map(str, writable)), kept_files=tuple(sorted(kept)))
 
 
 _COMMAND_PREFIXES = ("/", "!")
@@ -98,9 +95,9 @@ class Scratch(Struct, frozen=True):
     def transcript(self) -> Path:
         return self.folder / "chat.md"
 
-    def fill(self, request: AiderRequest, restrictions: Restrictions) -> None:
+    def fill(self, request: AiderRequest) -> None:
         """Write aider's input files. The prompt is in a file, because other users can read command lines."""
-        self.restrictions.write_bytes(msgspec.json.encode(restrictions))
+        self.restrictions.write_bytes(msgspec.json.encode(restrictions_of(request, self.folder)))
         self.prompt.write_text(harmless(request.prompt), "utf-8")
         self.metadata.write_bytes(msgspec.json.encode({request.model.name: request.model.metadata}))
 
@@ -111,23 +108,7 @@ def harmless(prompt: str) -> str:
 
 
 def argv_of(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool) -> list[str]:
-    """Return the command line of an automatic run."""
-    return [
-        *_common(program, request, scratch, is_git=is_git),
-        *_AUTOMATIC_OPTIONS,
-        "--message-file",
-        str(scratch.prompt),
-    ]
-
-
-def interactive_argv_of(
-    program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool
-) -> list[str]:
-    """Return the command line of an interactive session."""
-    return _common(program, request, scratch, is_git=is_git)
-
-
-def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, is_git: bool) -> list[str]:
+    """Return the command line of aider."""
     name = request.model.name
     argv = [program.python, str(LAUNCHER), str(scratch.restrictions)]
     # One model for everything: aider's default models would use servers and keys that nobody has chosen.
@@ -142,11 +123,14 @@ def _common(program: AiderProgram, request: AiderRequest, scratch: Scratch, *, i
         argv += ["--edit-format", request.edit_format]
     for file in request.files:
         argv += ["--file", str(file)]
+    if request.mode == "automatic":
+        argv += [*_AUTOMATIC_OPTIONS, "--message-file", str(scratch.prompt)]
     return argv
 
 
-def variables_of(request: AiderRequest, scratch: Scratch, *, has_terminal: bool = False) -> dict[str, str]:
+def variables_of(request: AiderRequest, scratch: Scratch) -> dict[str, str]:
     """Return the environment variables of aider, besides those of every executable of a task."""
+    has_terminal = request.mode == "interactive"
     names = _PASSED_VARIABLES | _TERMINAL_VARIABLES if has_terminal else _PASSED_VARIABLES
     passed_on = {name: os.environ[name] for name in names if name in os.environ}
     if not has_terminal:  # with a terminal, a person trusts the repository and may push

@@ -1,11 +1,11 @@
 """Finds aider, or installs it into a separate virtual environment, as its packages conflict with weft's."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ from weft.aio import run_blocking
 from weft.config.paths import cache_folder
 from weft.config.sections import AiderSettings
 from weft.executors.protocol import ExecutionFailed
-from weft.process.group import ProcessGroup
+from weft.process.group import CapturedGroup, run_captured
 from weft.secrets.truncation import cut
 from weft.text import decode_text
 
@@ -106,8 +106,8 @@ PYTHONS = ("python3.12", "python3.11", "python3.10")
 
 NEWEST = (3, 12)
 
-LOCK_SECONDS = 0.2
-"""How often to check whether another process has finished its installation."""
+LOCK_POLL_SECONDS = 0.1
+"""How often to check whether another process has released a folder."""
 
 GRACE_SECONDS = 2.0
 MAX_OUTPUT_BYTES = 100_000
@@ -132,7 +132,8 @@ async def ready_aider(settings: AiderSettings, environment: Mapping[str, str], s
 async def install_aider(environment: Mapping[str, str], say: Say) -> AiderProgram:
     """Install the version that weft is tested with. Other processes wait for the one that installs it."""
     folder = own_environment(environment)
-    async with _lock(folder.parent):
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    async with lock_folder(folder.parent):
         if (found := find_installed(environment)) is not None:
             return found
         python = await run_blocking(_find_python, name="weft-aider")
@@ -165,22 +166,13 @@ def _find_python() -> str:
 
 
 def _can_make_venv(python: str) -> bool:
-    done = subprocess.run(
-        [python, "-I", "-c", "import venv"], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    return done.returncode == 0
+    return run_captured([python, "-I", "-c", "import venv"], env=os.environ).returncode == 0
 
 
 async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     """Run a command; raise ExecutionFailed if it fails. It ends on cancellation, or if weft is killed."""
-    group = ProcessGroup.start(
-        argv, executable=argv[0], env=environment, cwd=None, stdin=None, max_output_bytes=MAX_OUTPUT_BYTES
-    )
-    try:
-        code = await group.wait()
-    finally:
-        await group.end(GRACE_SECONDS)
-    if code:
+    group = CapturedGroup(argv, env=environment, max_output_bytes=MAX_OUTPUT_BYTES)
+    if code := await group.finish(None, lambda: GRACE_SECONDS):
         output = cut(group.stderr.last_text or group.stdout.last_text, 500) or f"exit code {code}"
         raise ExecutionFailed(
             "aider could not be installed: check the network, and that pip's index has "
@@ -189,21 +181,24 @@ async def _run(argv: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 @asynccontextmanager
-async def _lock(folder: Path) -> AsyncIterator[None]:
-    """Hold the file `lock` in a folder locked; the kernel releases the lock if the process dies."""
-    lock = await run_blocking(lambda: _open_lock_file(folder), name="weft-aider")
+async def lock_folder(folder: Path) -> AsyncIterator[None]:
+    """Hold a folder exclusively during the `with` block, also against other processes.
+
+    The lock is on the folder itself, so no file is left behind; the kernel releases it if the process dies.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(LOCK_SECONDS)
+        while not _try_lock(descriptor):  # noqa: ASYNC110 - the holder may be another process
+            await asyncio.sleep(LOCK_POLL_SECONDS)
         yield
     finally:
-        os.close(lock)
+        os.close(descriptor)
 
 
-def _open_lock_file(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        # On a file system without such locks, continue without a lock.
+        return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)
+    return True

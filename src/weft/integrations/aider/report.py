@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft.integrations.aider.changes import Changed
 from weft.integrations.aider.command_line import Scratch
-from weft.integrations.aider.request import AiderModel, AiderRequest, AiderResult, AiderUsage, Mode
+from weft.integrations.aider.request import AiderModel, AiderRequest, AiderResult, AiderUsage
 from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
 
@@ -31,14 +31,14 @@ class _Event(Struct):
 
 
 def result_of(
-    mode: Mode, request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
+    request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
 ) -> AiderResult:
     """Return the result of a run that has ended; `started` is its start on the monotonic clock.
 
     `code` is the exit code; None if the run timed out.
     """
     return AiderResult(
-        mode=mode,
+        mode=request.mode,
         model=request.model.id,
         diff=changed.diff,
         edited_files=changed.edited_files,

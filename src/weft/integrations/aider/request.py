@@ -59,6 +59,7 @@ class AiderModel(Struct, frozen=True, kw_only=True):
 class AiderRequest(Struct, frozen=True, kw_only=True):
     """One run of aider."""
 
+    mode: Mode = "automatic"
     prompt: str
     files: tuple[Path, ...] = ()
     """Files that aider has from the start: absolute, inside the roots. The model may ask for more files."""

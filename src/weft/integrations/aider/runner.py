@@ -1,14 +1,10 @@
 """Runs aider, one process at a time per work tree."""
 
-import asyncio
-import contextlib
-import errno
-import fcntl
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from weft.aio import run_blocking
@@ -23,115 +19,21 @@ from weft.integrations.aider.changes import (
     repository_of,
     take_snapshot,
 )
-from weft.integrations.aider.command_line import Scratch, argv_of, automatic_restrictions, variables_of
-from weft.integrations.aider.install import AiderProgram, Say, ready_aider
+from weft.integrations.aider.command_line import Scratch, argv_of, variables_of
+from weft.integrations.aider.install import Say, lock_folder, ready_aider
 from weft.integrations.aider.models import AiderModels
 from weft.integrations.aider.report import result_of
 from weft.integrations.aider.request import AiderInputs, AiderModel, AiderRequest, AiderResult
-from weft.integrations.aider.terminal import require_terminal, run_interactive
+from weft.integrations.aider.terminal import require_terminal, run_in_terminal
 from weft.llm.errors import ModelError
-from weft.process.group import ProcessGroup
+from weft.process.group import CapturedGroup
 from weft.secrets.truncation import cut
 from weft.tools.roots import Roots
-
-LOCK_POLL_SECONDS = 0.1
-"""How often a waiting run checks whether the work tree is free."""
-
-
-@asynccontextmanager
-async def lock_worktree(folder: Path) -> AsyncIterator[None]:
-    """Hold a work tree or folder exclusively during the `with` block, also against other processes.
-
-    The lock is on the folder itself, so no file is left behind; the kernel releases it if the process dies.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        while not _try_lock(descriptor):  # noqa: ASYNC110 - the holder may be another process
-            await asyncio.sleep(LOCK_POLL_SECONDS)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # On a file system without such locks, continue without a lock.
-        return error.errno not in (errno.EWOULDBLOCK, errno.EINTR)
-    return True
-
 
 MAX_OUTPUT_BYTES = 100_000
 """Most bytes of output that are kept; the transcript has everything important."""
 
 MAX_OUTPUT_LINES = 8
-
-
-async def run_automatic(
-    request: AiderRequest,
-    program: AiderProgram,
-    scratch: Scratch,
-    snapshot: WorktreeSnapshot,
-    *,
-    is_git: bool,
-    commands: CommandSettings,
-    work: Work,
-) -> AiderResult:
-    """Run aider and return its result; raise ExecutionFailed, with the result in its details."""
-    scratch.fill(request, automatic_restrictions(request.roots, scratch.folder, request.kept_files))
-    argv = argv_of(program, request, scratch, is_git=is_git)
-    started = time.monotonic()
-    group = _start(argv, request, scratch, commands, work)
-    code = None
-    try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(request.timeout_seconds):
-                code = await group.wait()
-    finally:
-        await group.end(commands.grace_seconds)
-    changed = await run_blocking(snapshot.changed, name="weft-aider")
-    result = result_of("automatic", request, scratch, changed, code, started)
-    _check_result(result, request, group)
-    return result
-
-
-def _start(
-    argv: list[str], request: AiderRequest, scratch: Scratch, commands: CommandSettings, work: Work
-) -> ProcessGroup:
-    try:
-        return ProcessGroup.start(
-            argv,
-            executable=argv[0],
-            # Default settings: the rules for LD_* are for variables that a task chooses, unlike these.
-            env=environment_for(work, variables_of(request, scratch), CommandSettings()),
-            cwd=str(request.folder),
-            stdin=None,
-            max_output_bytes=MAX_OUTPUT_BYTES,
-        )
-    except OSError as error:
-        raise ExecutionFailed(f"aider cannot be started: {error.strerror or error}") from error
-
-
-def _check_result(result: AiderResult, request: AiderRequest, group: ProcessGroup) -> None:
-    """Raise ExecutionFailed if aider failed; its exit code is 0 even if its model failed."""
-    output = _last_lines(group.stderr.last_text or group.stdout.last_text)
-    if result.exit_code is None:
-        message = f"aider did not end within {request.timeout_seconds:g} s"
-    elif result.exit_code != 0:
-        message = f"aider exited with code {result.exit_code}: {output}"
-    elif result.usage.answers == 0:
-        message = f"aider got no response from the model: {output}"
-    else:
-        return
-    raise ExecutionFailed(message, details=result.as_json())
-
-
-def _last_lines(text: str) -> str:
-    """Return the last lines of an output, enough for the end of a traceback or a report of a token limit."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return cut("\n".join(lines[-MAX_OUTPUT_LINES:]), 1000)
-
 
 NAME = "aider"
 """The name of aider in the list of allowed executables."""
@@ -173,22 +75,44 @@ class AiderRunner:
             scratch = Scratch(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-aider-"))))
             request = self._request(inputs, folder, files, model)
             tree = await run_blocking(lambda: repository_of(folder), name="weft-aider")
-            await stack.enter_async_context(lock_worktree(tree or folder))
+            await stack.enter_async_context(lock_folder(tree or folder))
             try:
                 snapshot = await run_blocking(
                     lambda: take_snapshot(folder, files, scratch.folder), name="weft-aider"
                 )
-                is_git = isinstance(snapshot, GitSnapshot)
-                if inputs.mode == "interactive":
-                    return await run_interactive(
-                        request, program, scratch, snapshot, is_git=is_git, work=work
-                    )
-                commands = self._settings.command
-                return await run_automatic(
-                    request, program, scratch, snapshot, is_git=is_git, commands=commands, work=work
-                )
+                argv = argv_of(program, request, scratch, is_git=isinstance(snapshot, GitSnapshot))
+                return await self._run(request, argv, scratch, snapshot, work)
             except GitFailed as error:
                 raise ExecutionFailed(f"the repository of {folder} cannot be read: {error}") from error
+
+    async def _run(
+        self,
+        request: AiderRequest,
+        argv: list[str],
+        scratch: Scratch,
+        snapshot: WorktreeSnapshot,
+        work: Work,
+    ) -> AiderResult:
+        scratch.fill(request)
+        # Default settings: the rules for LD_* are for variables that a task chooses, unlike these.
+        env = environment_for(work, variables_of(request, scratch), CommandSettings())
+        started, cwd, output = time.monotonic(), str(request.folder), ""
+        try:
+            if request.mode == "interactive":
+                code = await run_in_terminal(argv, env, cwd, request.timeout_seconds)
+            else:
+                group = CapturedGroup(argv, env=env, cwd=cwd, max_output_bytes=MAX_OUTPUT_BYTES)
+                code = await group.finish(
+                    request.timeout_seconds, lambda: self._settings.command.grace_seconds
+                )
+                output = _last_lines(group.stderr.last_text or group.stdout.last_text)
+        except OSError as error:
+            raise ExecutionFailed(f"aider cannot be started: {error.strerror or error}") from error
+        changed = await run_blocking(snapshot.changed, name="weft-aider")
+        result = result_of(request, scratch, changed, code, started)
+        if (problem := _problem(result, request, output)) is not None:
+            raise ExecutionFailed(problem, details=result.as_json())
+        return result
 
     def refusal_of(self, path: str) -> str | None:
         """Return why a file, relative to the first root, may not be edited; None if it may."""
@@ -227,8 +151,9 @@ class AiderRunner:
         self, inputs: AiderInputs, folder: Path, files: tuple[Path, ...], model: AiderModel
     ) -> AiderRequest:
         settings = self._settings.aider
-        is_automatic = inputs.mode == "automatic"
+        is_automatic = inputs.mode == "automatic"  # people decide for themselves how long a session takes
         return AiderRequest(
+            mode=inputs.mode,
             prompt=inputs.prompt,
             files=files,
             folder=folder,
@@ -240,3 +165,22 @@ class AiderRunner:
             map_tokens=settings.map_tokens,
             timeout_seconds=inputs.timeout_seconds or (settings.timeout_seconds if is_automatic else None),
         )
+
+
+def _problem(result: AiderResult, request: AiderRequest, output: str) -> str | None:
+    """Return why aider failed, or None; its exit code is 0 even if its model failed."""
+    is_automatic = request.mode == "automatic"
+    if result.exit_code is None:
+        what = "aider" if is_automatic else "the aider session"
+        return f"{what} did not end within {request.timeout_seconds:g} s"
+    if result.exit_code != 0:
+        return f"aider exited with code {result.exit_code}{': ' + output if is_automatic else ''}"
+    if is_automatic and result.usage.answers == 0:
+        return f"aider got no response from the model: {output}"
+    return None
+
+
+def _last_lines(text: str) -> str:
+    """Return the last lines of an output, enough for the end of a traceback or a report of a token limit."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return cut("\n".join(lines[-MAX_OUTPUT_LINES:]), 1000)

@@ -9,9 +9,10 @@ the time grows with the history. So it runs only on request, with a deadline.
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from weft.process.group import run_captured
 
 LOCAL_VARIABLES = frozenset(
     {
@@ -133,17 +134,21 @@ def _with_submodules(folder: Path) -> Iterable[Path]:
     return found or [folder]
 
 
+def run_git(
+    folder: Path, *arguments: str, timeout_seconds: float, **variables: str
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run git in a folder, without executables that the repository configures.
+
+    Raise OSError if git is not installed, and TimeoutExpired with the output so far.
+    """
+    argv = ["git", "-C", str(folder), *arguments]
+    return run_captured(argv, env={**git_environment(), **variables}, timeout_seconds=timeout_seconds)
+
+
 def _run_git(folder: Path, *arguments: str) -> str:
     """Return the output of git; empty if git is not installed or times out."""
     try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-            env=git_environment(),
-        )
+        done = run_git(folder, *arguments, timeout_seconds=_TIMEOUT_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.decode("utf-8", "surrogateescape")
@@ -158,39 +163,16 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
 
     Paths without a commit, or with one that git did not reach within `seconds`, are left out.
     """
-    command = [
-        "git",
-        "--no-pager",
-        "-C",
-        str(root),
-        "log",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--format=%x01%ct",
-        "--name-only",
-        "--relative",
-        "-z",
-        "--",
-        *paths,
-    ]
-    environment = {**git_environment(), "GIT_LITERAL_PATHSPECS": "1"}
+    options = ("--no-ext-diff", "--no-textconv", "--format=%x01%ct", "--name-only", "--relative", "-z")
     try:
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            env=environment,
+        done = run_git(
+            root, "log", *options, "--", *paths, timeout_seconds=seconds, GIT_LITERAL_PATHSPECS="1"
         )
+        output = done.stdout
     except OSError:  # git is not installed
         return {}
-    timer = threading.Timer(seconds, process.kill)
-    timer.start()
-    try:
-        with process:
-            output = process.stdout.read() if process.stdout is not None else b""
-    finally:
-        timer.cancel()
+    except subprocess.TimeoutExpired as error:
+        output = error.stdout or b""
     return _latest_times(output, set(paths))
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
 from weft.tools.mcp.config import InvalidServer, Server, read_servers
 from weft.tools.mcp.connection import Connection, ConnectionLost, ServerTimeouts
-from weft.tools.mcp.process import GroupGuard, NoGuard
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -93,7 +92,6 @@ class McpServer:
         self,
         server: Server,
         environment: Mapping[str, str],
-        guard: GroupGuard,
         timeouts: ServerTimeouts,
         *,
         is_trusted: bool = False,
@@ -102,7 +100,6 @@ class McpServer:
         self._is_trusted = is_trusted
         self._server = server
         self._environment = environment
-        self._guard = guard
         self._timeouts = timeouts
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection | ToolFailed] | None = None
@@ -190,7 +187,7 @@ class McpServer:
             if self._connection is not None:
                 await self._connection.close()
                 self._connection = None
-            connection = Connection(self._server, self._environment, self._guard, self._timeouts)
+            connection = Connection(self._server, self._environment, self._timeouts)
             await connection.open()
         except ToolFailed as error:
             self._failure, self._failed_at = error, time.monotonic()
@@ -219,14 +216,12 @@ class McpServers:
         path: Path,
         environment: Mapping[str, str],
         *,
-        guard: GroupGuard | None = None,
         timeouts: ServerTimeouts | None = None,
         trusted: frozenset[str] = frozenset(),
     ) -> None:
         self.path = path
         self._trusted = trusted
         self._environment = environment
-        self._guard = guard or NoGuard()
         self._timeouts = timeouts or ServerTimeouts()
         self._servers: dict[str, McpServer | InvalidServer] | None = None
 
@@ -239,7 +234,6 @@ class McpServers:
                 else McpServer(
                     server,
                     self._environment,
-                    self._guard,
                     self._timeouts,
                     is_trusted=name in self._trusted,
                 )

@@ -17,12 +17,13 @@ from weft.aio import run_blocking
 from weft.errors import MissingExtra, text_of
 from weft.evaluator.tools import ToolFailed, ToolMissesDependency
 from weft.secrets.truncation import cut
-from weft.tools.mcp.config import HttpServer, Server, StdioServer
-from weft.tools.mcp.process import GroupGuard, ServerProcess
+from weft.tools.mcp.config import HttpServer, Server
 
 if TYPE_CHECKING:
     from mcp import Client
     from mcp.client._transport import TransportStreams
+
+    from weft.tools.mcp.transport import ServerProcess
 
 T = TypeVar("T")
 
@@ -52,12 +53,9 @@ class ConnectionLost(Exception):
 class Connection:
     """An open session with a server."""
 
-    def __init__(
-        self, server: Server, environment: Mapping[str, str], guard: GroupGuard, timeouts: ServerTimeouts
-    ) -> None:
+    def __init__(self, server: Server, environment: Mapping[str, str], timeouts: ServerTimeouts) -> None:
         self._server = server
         self._environment = environment
-        self._guard = guard
         self._timeouts = timeouts
         self._process: ServerProcess | None = None
         self._client: Client | None = None
@@ -178,27 +176,23 @@ class Connection:
 
     @asynccontextmanager
     async def _streams(self) -> "AsyncIterator[TransportStreams]":
-        from weft.tools.mcp.transport import http_streams, stdio_streams
+        from weft.tools.mcp.transport import ServerProcess, http_streams, stdio_streams
 
         if isinstance(self._server, HttpServer):
             async with http_streams(self._server, self._timeouts.call_seconds) as streams:
                 yield streams
             return
-        process = self._process = self._start(self._server)
         try:
-            await process.open()
+            process = self._process = ServerProcess(self._server, self._environment)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self._fault = f"connection_error: '{self._server.command}' cannot be started: {reason}"
+            raise
+        try:
             async with stdio_streams(process, self._on_end, self._on_odd_line) as streams:
                 yield streams
         finally:
-            await process.end()
-
-    def _start(self, server: StdioServer) -> ServerProcess:
-        try:
-            return ServerProcess.start(server, self._environment, self._guard)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            self._fault = f"connection_error: '{server.command}' cannot be started: {reason}"
-            raise
+            await process.end(process.grace_seconds)
 
     def _on_end(self, fault: str) -> None:
         self._fault = fault

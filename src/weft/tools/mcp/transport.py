@@ -4,7 +4,7 @@ Imported only when a server is needed, as the SDK takes half a second to import.
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from weft.process.group import ProcessGroup, require_pipe, start_process
+from weft.process.pipes import InputPipe, LinePipe, StreamPipe
 from weft.secrets.truncation import cut
 from weft.text import decode_text
-from weft.tools.mcp.config import HttpServer
-from weft.tools.mcp.process import ServerProcess
+from weft.tools.mcp.config import HttpServer, StdioServer
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -35,7 +36,61 @@ LAST_LINES_SECONDS = 1.0
 HTTP_SECONDS = 30.0
 """Timeout for connecting and for writing."""
 
+PASSED_ON = frozenset({"PATH", "HOME", "LANG", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "USER"})
+"""Variables of weft's environment that are passed on, with LC_*. Others may contain keys and tokens."""
+
+GRACE_SECONDS = 2.0
+"""How long a server may take to end after its input is closed, and again after SIGTERM."""
+
+LAST_WORDS_SECONDS = 0.5
+"""How long to read standard error after standard output has ended: it often says why the server ended."""
+
+MAX_WORDS_CHARACTERS = 300
+"""Maximum length of the standard error that is repeated in an error message."""
+
 log = logging.getLogger(__name__)
+
+
+class ServerProcess(ProcessGroup):
+    """A running server, and the processes that it started in its group.
+
+    The SDK's own transport is not used: see decision 58.
+    """
+
+    def __init__(self, server: StdioServer, environment: Mapping[str, str]) -> None:
+        """Start the process. Raise OSError and ValueError like Popen."""
+        process = start_process(
+            [server.command, *server.args], env={**_inherited(environment), **server.env}, cwd=server.cwd
+        )
+        self._name = server.name
+        self.grace_seconds = GRACE_SECONDS
+        self.last_words = ""
+        """Last line on standard error."""
+        self.stdin = InputPipe(require_pipe(process.stdin))
+        self.stdout = StreamPipe(require_pipe(process.stdout))
+        self._stderr = LinePipe(require_pipe(process.stderr), self._log_line)
+        super().__init__(process, outputs=(self.stdout, self._stderr), stdin=self.stdin)
+
+    async def wait_for_stderr(self) -> None:
+        """Wait for the end of standard error, but not for long."""
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await self._stderr.is_closed.wait()
+
+    async def _before_signals(self, grace_seconds: float) -> None:
+        self.stdin.close()
+        with anyio.move_on_after(grace_seconds):
+            await self._exited.wait()
+
+    def _log_line(self, line: bytes) -> None:
+        text = decode_text(line).strip()
+        if text:
+            self.last_words = cut(text, MAX_WORDS_CHARACTERS)
+            log.info("%s: %s", self._name, text, extra={"action": "mcp_stderr", "mcp_server": self._name})
+
+
+def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name in PASSED_ON or name.startswith("LC_")}
+
 
 OnFault = Callable[[str], None]
 """Called with a fault for messages: why a connection ended, or which line is not a message."""
@@ -65,8 +120,8 @@ async def stdio_streams(
             async for message in from_us:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
-                    await process.write(text.encode() + b"\n")
-                except (OSError, RuntimeError):
+                    await process.stdin.write(text.encode() + b"\n")
+                except OSError:
                     with anyio.move_on_after(LAST_LINES_SECONDS):
                         await has_ended.wait()
                     if not has_ended.is_set():
@@ -75,7 +130,6 @@ async def stdio_streams(
                     return
 
     async with anyio.create_task_group() as tasks, incoming, outgoing:
-        tasks.start_soon(process.log_errors)
         tasks.start_soon(read)
         tasks.start_soon(write)
         yield incoming, outgoing
@@ -95,7 +149,7 @@ class _Lines:
 
     async def __aiter__(self) -> AsyncIterator[SessionMessage]:
         remaining = bytearray()
-        while piece := await self._process.read():
+        while piece := await self._process.stdout.read():
             remaining += piece
             if b"\n" in piece:
                 *lines, last = bytes(remaining).split(b"\n")
