@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from tests.builders import NOON
-from weft.executors.invoke import perform
+from weft.executors.invoke import invoke_executor
 from weft.executors.protocol import Executor, Work
 from weft.ids import TaskId
 from weft.tasks.record import JsonObject, Status, Task
@@ -39,4 +39,4 @@ def work_of(
 
 
 async def run(executor: Executor, inputs: JsonObject | None = None, **more: Any) -> JsonObject:
-    return await perform(executor, work_of(inputs, **more))
+    return await invoke_executor(executor, work_of(inputs, **more))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.evaluator.budget import EvaluationLimits as EvaluationLimits
     from weft.evaluator.evaluator import Evaluator as Evaluator
     from weft.evaluator.results import TaskResult as TaskResult
-    from weft.executors.registry import executor as executor
+    from weft.executors.builtin import executor as executor
     from weft.language import builder as build
     from weft.language.builder.decorator import task as task
     from weft.language.library import TaskLibrary as TaskLibrary
@@ -87,7 +87,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, str | None]] = {
     "build": ("weft.language.builder", None),
     "evaluate": ("weft.app.evaluation", "evaluate"),
     "evaluate_async": ("weft.app.evaluation", "evaluate_async"),
-    "executor": ("weft.executors.registry", "executor"),
+    "executor": ("weft.executors.builtin", "executor"),
     "load_library": ("weft.runs.files", "load_library"),
     "open": ("weft.app.sync", "open_app"),
     "registered": ("weft.app.programs", "registered"),

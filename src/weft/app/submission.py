@@ -21,7 +21,7 @@ def read_document(document: Any, *, user_id: str | None = None) -> Flow:
 async def require_arguments(store: TaskStore, flow: Flow) -> None:
     """Raise InvalidTasks if inputs of tasks do not match the registered templates that the tasks name."""
     # Imported here: not needed to read tasks, or to submit tasks of built-in executors.
-    from weft.executors.registry import BUILT_IN_IDS
+    from weft.executors.builtin import BUILT_IN_IDS
 
     if not {method_of(task) for task in flow} <= BUILT_IN_IDS - {"template"} | {""}:
         from weft.runs.template_tasks import require_arguments

@@ -9,7 +9,8 @@ from weft.app.app import App
 from weft.config.settings import Settings
 from weft.effects.checks import check_project_program, library_of
 from weft.errors import RequestError
-from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
+from weft.executors.builtin import BUILT_IN_IDS
+from weft.executors.registry import ExecutorRegistry
 from weft.language.ast import Program, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order

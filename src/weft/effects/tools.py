@@ -16,7 +16,7 @@ from weft.errors import text_of
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
 from weft.executors.builtin import default_registry
-from weft.executors.invoke import perform
+from weft.executors.invoke import invoke_executor
 from weft.executors.protocol import ExecutionFailed, Executor
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.integrations.aider.executor import Aider
@@ -127,7 +127,9 @@ class ExecutorTool:
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         try:
-            return await perform(self._executor, step_work(context.template or self._executor.id, arguments))
+            return await invoke_executor(
+                self._executor, step_work(context.template or self._executor.id, arguments)
+            )
         except ExecutionFailed as error:
             raise ToolFailed(error.message) from error
         except (Exception, SystemExit) as error:

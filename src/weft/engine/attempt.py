@@ -11,7 +11,7 @@ from weft.aio import run_blocking
 from weft.clock import Clock
 from weft.engine.limits import EngineLimits, StoreTolerance
 from weft.errors import RequestError, WeftError, text_of
-from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.invoke import grace_seconds_of, invoke_executor
 from weft.executors.protocol import ExecutionFailed, Executor, Report, Suspend, Work, uses_dependencies
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
@@ -115,7 +115,7 @@ class Attempts:
             problems = input_problems(evolve(task, inputs=work.inputs))
             if problems:
                 raise InvalidTasks(problems)
-        return await perform(executor, work)
+        return await invoke_executor(executor, work)
 
     async def _executor(self, method: str) -> Executor:
         """Return the executor of a method, even if it was registered after this process started."""

@@ -1,7 +1,8 @@
 """Executors: the code that performs task records."""
 
+from weft.executors.builtin import executor
 from weft.executors.protocol import Cancellable, ExecutionFailed, Executor, Work
-from weft.executors.registry import DuplicateExecutor, ExecutorRegistry, UnknownExecutor, executor
+from weft.executors.registry import DuplicateExecutor, ExecutorRegistry, UnknownExecutor
 
 __all__ = [
     "Cancellable",

@@ -30,7 +30,7 @@ Cancel = Callable[[Work], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-async def perform(executor: Executor, work: Work) -> JsonObject:
+async def invoke_executor(executor: Executor, work: Work) -> JsonObject:
     """Return the result of the attempt as the JSON object to store. Exceptions of `execute` propagate."""
     problems = executor_input_problems(executor, work.inputs)
     if problems:
@@ -47,11 +47,11 @@ async def perform(executor: Executor, work: Work) -> JsonObject:
 
 
 def grace_seconds_of(executor: Executor | None) -> float:
-    """Return how long `perform` may take to end after it is cancelled; None means an unknown executor."""
+    """Return how long a cancelled `invoke_executor` may take to end; None means an unknown executor."""
     if executor is None:
         return DEFAULT_CANCEL_GRACE_SECONDS
     own = cancel_grace_seconds(executor)
-    # More than `cancel` and `execute` may take together, so that `perform` has time to abandon `execute`.
+    # More than `cancel` and `execute` may take together, so that there is time to abandon `execute`.
     return (
         own
         if getattr(executor, "cancel", None) is None

@@ -124,7 +124,7 @@ class Cancellable(Protocol):
     """An executor that is notified of a cancellation before its `execute` is cancelled.
 
     For work that continues elsewhere: a job on another machine, a thread, a request to a model that costs
-    money until it is stopped. `weft.executors.invoke.perform` calls `cancel` once, whatever cancelled the
+    money until it is stopped. `invoke_executor` calls `cancel` once, whatever cancelled the
     attempt (a person, a time limit, a shutdown). It may take `CANCEL_SECONDS`; then, or as soon as it returns
     or raises, `execute` is cancelled as an asyncio task. The attempt is cancelled even if `cancel` fails.
     """

@@ -1,21 +1,11 @@
-"""Registry of executors by id, including plug-ins from entry points.
+"""Registry of executors by id."""
 
-The name of an entry point is the id of its executor. It refers to an executor (an object with `id` and
-`execute`), or to a function or class that `@executor` accepts or has already decorated.
-"""
-
-import logging
-import signal
-import threading
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
-from importlib.metadata import EntryPoint, entry_points
-from types import FrameType
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from weft.errors import EXIT_NOT_FOUND, RequestError, WeftError
+from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.executors.adapters import adapt
 from weft.executors.protocol import Executor, required_cancel_grace_seconds
 from weft.tasks.parsing.problems import nearest, shown
@@ -24,22 +14,6 @@ from weft.tasks.record import ExecutorType, JsonObject, indexed_method
 T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
-
-BUILT_IN_IDS = frozenset(
-    {
-        "aggregate_results",
-        "aider",
-        "command",
-        "http",
-        "noop",
-        "python",
-        "sleep",
-        "system_info",
-        "template",
-        "workflow_step",
-    }
-)
-"""Ids reserved for built-in executors: of this package, of `weft.integrations` and of `weft.runs`."""
 
 EXECUTOR_ATTRIBUTE = "__weft_executor__"
 """Attribute that holds the executor of a decorated function or class."""
@@ -203,73 +177,3 @@ class ExecutorRegistry:
 
 def _list_executors(ids: "list[str]") -> str:
     return f"; known executors are {', '.join(ids)}" if ids else "; no executors are registered"
-
-
-decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
-"""The executors registered by `@executor`. It is the base of `default_registry`."""
-
-executor = decorated.executor
-
-
-GROUP = "weft.executors"
-
-log = logging.getLogger(__name__)
-
-
-def register_plugins(registry: ExecutorRegistry) -> None:
-    """Register the plug-ins; for those that cannot be loaded, record the error."""
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        source = f"plug-in {point.value}"
-        try:
-            with _record_interrupts() as interrupts:
-                registry.register(_load(point), source=source)
-        except BaseException as error:
-            # A plug-in is third-party code: no exception that it raises, not even SystemExit, may prevent
-            # weft from starting. Only a real Ctrl-C is raised again.
-            if isinstance(error, KeyboardInterrupt) and interrupts:
-                raise
-            reason = error.message if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
-            log.warning(
-                "executor plug-in skipped: %s: %s",
-                point.value,
-                reason,
-                extra={"action": "plugin_skipped", "executor_id": point.name},
-            )
-            registry.add_failure(point.name, source=source, error=reason)
-
-
-@contextmanager
-def _record_interrupts() -> Iterator[list[int]]:
-    """Yield a list of the SIGINTs received in the block, to tell Ctrl-C from a raised KeyboardInterrupt."""
-    recorded: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield recorded  # no Python handler, or not the main thread, which runs handlers
-        return
-
-    def record(number: int, frame: FrameType | None) -> None:
-        recorded.append(number)
-        handler(number, frame)
-
-    signal.signal(signal.SIGINT, record)
-    try:
-        yield recorded
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _load(point: EntryPoint) -> Executor:
-    executor = _as_executor(point.name, point.load())
-    if executor.id != point.name:
-        raise ValueError(f"the entry point '{point.name}' must have the id of its executor, '{executor.id}'")
-    return executor
-
-
-def _as_executor(executor_id: str, loaded: Any) -> Executor:
-    registered: Executor | None = getattr(loaded, EXECUTOR_ATTRIBUTE, None)
-    if registered is not None:
-        return registered
-    if not isinstance(loaded, type) and hasattr(loaded, "id") and hasattr(loaded, "execute"):
-        found: Executor = loaded
-        return found
-    return adapt(executor_id, loaded)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.invoke import grace_seconds_of, invoke_executor
 from weft.executors.protocol import (
     DEFAULT_CANCEL_GRACE_SECONDS,
     ExecutionFailed,
@@ -69,7 +69,9 @@ class WorkflowStep:
             reason += "or from a program (schemas.method template)"
             raise ExecutionFailed(reason, is_permanent=True)
         executor = self._executors.get(step.task_name)
-        return await perform(executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)}))
+        return await invoke_executor(
+            executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)})
+        )
 
 
 def _mapped(step: StepInputs, work: Work) -> JsonObject:

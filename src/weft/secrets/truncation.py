@@ -27,16 +27,11 @@ def cut(text: str, most: int, end: str = "...", *, redact: Callable[[str], str] 
 
 
 def cut_middle(text: str, most: int) -> str:
-    """Redact a text longer than `most` characters, and replace its middle with a note if it is still longer.
-
-    A shorter text is returned unchanged and NOT redacted.
-    """
-    if len(text) <= most:
-        return text
-    half = most // 2
+    """Return the redacted text; a note replaces the middle of one longer than `most` characters."""
     shown = redact_all(text)
     if len(shown) <= most:
         return shown
+    half = most // 2
     return f"{shown[:half]}\n[... {len(shown) - 2 * half} characters left off ...]\n{shown[-half:]}"
 
 

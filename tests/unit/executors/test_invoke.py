@@ -10,7 +10,7 @@ import pytest
 
 from tests.executor_work import work_of
 from weft.aio import abandon
-from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.invoke import grace_seconds_of, invoke_executor
 from weft.executors.registry import ExecutorRegistry
 from weft.executors.simple import Noop
 
@@ -52,7 +52,7 @@ async def test_an_execute_that_goes_on_after_cancel_is_abandoned(caplog: pytest.
 
     registry = ExecutorRegistry()
     registry.executor("deaf")(Deaf)
-    attempt = asyncio.create_task(perform(registry.get("deaf"), work_of()))
+    attempt = asyncio.create_task(invoke_executor(registry.get("deaf"), work_of()))
     await began.wait()
     attempt.cancel()
     with caplog.at_level(logging.WARNING):

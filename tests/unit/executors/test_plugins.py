@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.executors import ExecutorRegistry, UnknownExecutor
-from weft.executors.builtin import built_in_registry
-from weft.executors.registry import decorated, register_plugins
+from weft.executors.builtin import built_in_registry, decorated, register_plugins
 
 MODULE = """
 from weft.executors import executor
@@ -115,7 +114,7 @@ INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
 from weft.executors import ExecutorRegistry
-from weft.executors.registry import register_plugins
+from weft.executors.builtin import register_plugins
 try:
     register_plugins(ExecutorRegistry())
 except KeyboardInterrupt:

@@ -5,7 +5,7 @@ import pytest
 from tests.executor_work import run, work_of
 from weft.executors import ExecutionFailed, ExecutorRegistry, UnknownExecutor
 from weft.executors.builtin import built_in_registry
-from weft.executors.invoke import grace_seconds_of, perform
+from weft.executors.invoke import grace_seconds_of, invoke_executor
 from weft.ids import TaskId
 from weft.tasks.parsing.inputs import MissingMapping
 from weft.tasks.record import JsonObject
@@ -75,7 +75,7 @@ async def test_a_name_that_two_dependencies_have_is_refused(registry: ExecutorRe
     work = work_of(inputs, dependencies=RESULTS, names={ONE: "plan", TWO: "plan"})
 
     with pytest.raises(ExecutionFailed, match="several completed dependencies have the name 'plan'"):
-        await perform(registry.get("workflow_step"), work)
+        await invoke_executor(registry.get("workflow_step"), work)
 
 
 def test_it_lets_go_no_sooner_than_what_it_may_perform(registry: ExecutorRegistry) -> None:

@@ -69,6 +69,7 @@ def test_what_is_short_stays() -> None:
     assert cut("abc", 3) == "abc"
     assert cut("abcd", 3) == "abc..."
     assert cut_middle("abcd", 4) == "abcd"
+    assert cut_middle(f"short {KEY}", 4_000) == "short [secret KEY]"
     assert without_half("abcd") == "abcd"
 
 

@@ -52,7 +52,8 @@ def submit(file: str, is_check: bool, db: str | None, user: str | None, is_json:
 async def _warn_of_unknown_executors(app: "App", flow: "Flow") -> None:
     """Warn about executors that this process lacks; another process may have them, so the flow is stored."""
     from weft.app.submission import named_templates
-    from weft.executors.registry import BUILT_IN_IDS, UnknownExecutor
+    from weft.executors.builtin import BUILT_IN_IDS
+    from weft.executors.registry import UnknownExecutor
     from weft.tasks.record import method_of
 
     methods = {method_of(task) for task in flow} - BUILT_IN_IDS - {""}

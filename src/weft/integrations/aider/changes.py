@@ -11,7 +11,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from weft.memory.files.git import disable_repository_commands, git_variables, run_git
-from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
 from weft.text import decode_text
 
@@ -156,7 +155,7 @@ def _text(file: Path) -> str | None:
 
 
 def _shown_diff(diff: str) -> str:
-    return cut_middle(redact(diff), MAX_DIFF_CHARACTERS)
+    return cut_middle(diff, MAX_DIFF_CHARACTERS)
 
 
 def _git(folder: Path, *arguments: str, **variables: str) -> str:

@@ -9,7 +9,6 @@ from msgspec import Struct
 from weft.integrations.aider.changes import Changed
 from weft.integrations.aider.command_line import Scratch
 from weft.integrations.aider.request import AiderModel, AiderRequest, AiderResult, AiderUsage
-from weft.secrets.registry import redact
 from weft.secrets.truncation import cut_middle
 
 MAX_TRANSCRIPT_CHARACTERS = 1_000_000
@@ -73,7 +72,7 @@ def transcript_of(history: Path) -> str:
         text = history.read_text("utf-8", "replace")
     except OSError:
         return ""
-    return cut_middle(redact(text.strip()), MAX_TRANSCRIPT_CHARACTERS)
+    return cut_middle(text.strip(), MAX_TRANSCRIPT_CHARACTERS)
 
 
 def _events(log: Path) -> list[_Event]:

@@ -25,7 +25,7 @@ from weft.config.sections import (
     ModelsSettings,
     ProviderSettings,
 )
-from weft.executors.invoke import perform
+from weft.executors.invoke import invoke_executor
 from weft.executors.protocol import ExecutionFailed
 from weft.integrations.aider.executor import Aider
 from weft.integrations.aider.models import AiderModels
@@ -92,7 +92,9 @@ async def test_the_executor_gives_what_its_schema_says(root: Path, monkeypatch: 
     monkeypatch.setenv("SERVED_KEY", KEY)
     settings = ExecutorSettings(aider=AiderSettings(program=str(a_stand_in(root.parent))))
 
-    result = await perform(Aider(settings, [root], MODELS, say=pytest.fail), work_of({"prompt": "Fix add"}))
+    result = await invoke_executor(
+        Aider(settings, [root], MODELS, say=pytest.fail), work_of({"prompt": "Fix add"})
+    )
 
     assert result["exit_code"] == 0
     jsonschema_rs.validate(
