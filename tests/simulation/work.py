@@ -24,7 +24,7 @@ from weft.llm.protocol import OnText
 from weft.tasks.record import JsonObject
 from weft.testing import models
 from weft.testing.scripted_model import ScriptedModel, tool_use
-from weft.tools.system.interaction import RequestUserInput, SpawnSubtask
+from weft.tools.system import SpawnSubtask, SystemTool, request_user_input
 
 HEAD = """(deftask ask (x) :instructions "{{x}}")
 (deftask part (x) :description "A part of the work" :instructions "{{x}}")
@@ -107,7 +107,9 @@ class Effects(LocalEffects):
         super().__init__(
             models=models(model),
             tools=GivenTools(
-                RequestUserInput(), SpawnSubtask(), GivenTool("kit:note", lambda x: f"noted {x}")
+                SystemTool(request_user_input, has_effects=True),
+                SpawnSubtask(),
+                GivenTool("kit:note", lambda x: f"noted {x}"),
             ),
             handler=HandlerSettings(),
             clock=clock,

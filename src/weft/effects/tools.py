@@ -20,7 +20,7 @@ from weft.executors.invoke import invoke_executor
 from weft.executors.protocol import ExecutionFailed, Executor
 from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.integrations.aider.executor import Aider
-from weft.tools.system.scripts import RunScript
+from weft.tools.system import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
 
 SYSTEM_TOOLS = (

@@ -5,7 +5,6 @@ import math
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 
 from weft.evaluator.tools import ToolFailed
 
@@ -13,10 +12,6 @@ T = TypeVar("T")
 
 MAX_EXACT = 2**53
 """Up to this value every integer is exactly representable as a float."""
-
-
-class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base class of the arguments of a tool; unknown fields are rejected."""
 
 
 def schema_of(kind: type[Any]) -> dict[str, Any]:

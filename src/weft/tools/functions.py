@@ -66,7 +66,13 @@ class FunctionTool:
     """A function as a tool: JSON arguments are validated and converted to the annotated types."""
 
     def __init__(
-        self, function: Callable[..., Any], *, name: str, description: str, has_effects: bool
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        description: str,
+        has_effects: bool,
+        is_pure: bool = False,
     ) -> None:
         self.function = function
         self.has_effects = has_effects
@@ -75,8 +81,8 @@ class FunctionTool:
         self._kind = _make_struct(self._parameters, name)
         schema = _with_defaults(schema_of(self._kind), self._parameters)
         self.definition = ToolDefinition(name=name, description=description, input_schema=schema)
-        is_pure = not has_effects and not self._context_names  # the context gives access to people and memory
-        self.code_digest = code_digest(function) if is_pure else None
+        # The context gives access to people and memory.
+        self.code_digest = code_digest(function) if is_pure and not self._context_names else None
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         """Call the function and return its result as JSON; a synchronous function runs in a thread."""
@@ -132,6 +138,7 @@ def tool(
             name=check_name(f"{PREFIX}{target.__name__}" if name is None else name),
             description=description or inspect.getdoc(target) or target.__name__.replace("_", " "),
             has_effects=not pure,
+            is_pure=pure,
         )
         registered.register(made, source=made.source)
         return target

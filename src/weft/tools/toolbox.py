@@ -20,9 +20,7 @@ from weft.tools.mcp.config import InvalidServer
 from weft.tools.mcp.connection import ServerTimeouts
 from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
-from weft.tools.system.files import ListDirectory, ReadFiles, WriteFile
-from weft.tools.system.interaction import GetContext, RequestUserInput, SpawnSubtask
-from weft.tools.system.scripts import RunScript, RunScriptTool
+from weft.tools.system import RunScript, system_tools
 
 log = logging.getLogger(__name__)
 
@@ -203,21 +201,11 @@ def open_toolbox(
     """Return the tools of a project; modules are imported and servers connected on first use.
 
     Relative roots and modules are below `folder`. Without `run_script` the tool `system:run_script` fails.
-    `extra` are further tools, each with its source. `guard` ends the processes of MCP servers when this
-    process is killed. `functions` are the Python functions that tasks may call; tools may not write their
-    modules.
+    `extra` are further tools, each with its source. `functions` are the Python functions that tasks may call;
+    tools may not write their modules.
     """
     roots = _tool_roots(settings, folder, functions or PythonSettings())
-    own: list[Tool] = [
-        ReadFiles(roots),
-        ListDirectory(roots),
-        WriteFile(roots),
-        RunScriptTool(run_script),
-        GetContext(),
-        RequestUserInput(),
-        SpawnSubtask(),
-    ]
-    tools = [*((tool, BUILT_IN) for tool in own), *extra]
+    tools = [*((tool, BUILT_IN) for tool in system_tools(roots, run_script)), *extra]
     return Toolbox(
         tools,
         roots=roots,

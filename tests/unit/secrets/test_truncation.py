@@ -16,9 +16,9 @@ from weft.llm.local.download import _failure_message as why_not_fetched
 from weft.llm.tool_calls import MAX_RESULT_CHARACTERS, Toolset
 from weft.secrets.registry import redact, register
 from weft.secrets.truncation import MARGIN, cut, cut_middle, without_half
+from weft.tools import system
 from weft.tools.mcp import connection
 from weft.tools.roots import Roots
-from weft.tools.system import files, scripts
 
 KEY = "qZ7!live-9fK2mX7qLw3ZrT8vBn5YpD4hJ6sG1cV0"
 """Nothing of it is found in the text around."""
@@ -75,23 +75,27 @@ def test_what_is_short_stays() -> None:
 
 def test_what_a_script_prints() -> None:
     for offset in OFFSETS:
-        half = scripts.MAX_OUTPUT_CHARACTERS // 2
+        half = system.MAX_OUTPUT_CHARACTERS // 2
         text = around(half + offset, 3 * half)
 
         async def run(script: ScriptRun, said: str = text) -> ScriptOutcome:
             return ScriptOutcome(stdout=said, stderr=said[::-1].replace(KEY[::-1], KEY), exit_code=0)
 
-        found = asyncio.run(scripts.RunScriptTool(run).call({"argv": ["x"]}, CONTEXT))
+        found = asyncio.run(
+            system.SystemTool(system.ScriptTools(run).run_script).call({"argv": ["x"]}, CONTEXT)
+        )
 
         assert not shows_part(KEY, redact(as_text(found)))
 
 
 def test_a_file_that_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for offset in OFFSETS:
-        monkeypatch.setattr(files, "MAX_READ_BYTES", 200)
+        monkeypatch.setattr(system, "MAX_READ_BYTES", 200)
         (tmp_path / "f.txt").write_text(around(200 + offset, 400))
 
-        found = asyncio.run(files.ReadFiles(Roots([tmp_path])).call({"paths": ["f.txt"]}, CONTEXT))
+        found = asyncio.run(
+            system.system_tools(Roots([tmp_path]), None)[0].call({"paths": ["f.txt"]}, CONTEXT)
+        )
 
         assert not shows_part(KEY, redact(as_text(found)))
 

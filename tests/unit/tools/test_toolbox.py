@@ -11,7 +11,7 @@ from weft.effects.tools import SYSTEM_TOOLS, open_project_tools
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.tools import functions
 from weft.tools.registry import DuplicateTool, ToolRegistry
-from weft.tools.system.interaction import GetContext
+from weft.tools.system import SystemTool, get_context
 from weft.tools.toolbox import open_toolbox
 
 
@@ -114,7 +114,7 @@ async def test_an_executor_that_is_not_there_is_said_to_who_asks(tmp_path: Path)
 
 def test_a_tool_that_is_handed_in_cannot_take_the_place_of_another(tmp_path: Path) -> None:
     with pytest.raises(DuplicateTool):
-        open_toolbox(ToolsSettings(), tmp_path, {}, extra=[(GetContext(), "mine")])
+        open_toolbox(ToolsSettings(), tmp_path, {}, extra=[(SystemTool(get_context), "mine")])
 
 
 async def test_roots_are_relative_to_the_project(tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from weft.effects.tools import open_project_tools, script_runner
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.evaluator.tools import Tool, ToolContext, ToolFailed
-from weft.tools import Toolbox, open_toolbox
-from weft.tools.system import files as system_files
-from weft.tools.system import scripts
+from weft.tools import Toolbox, open_toolbox, system
 
 NAMES = {
     "system:read_files",
@@ -72,8 +70,8 @@ async def test_a_call_that_reads_nothing_fails(tmp_path: Path, caplog: pytest.Lo
 async def test_long_files_and_many_files_are_cut_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(system_files, "MAX_READ_BYTES", 6)
-    monkeypatch.setattr(system_files, "MAX_TOTAL_BYTES", 10)
+    monkeypatch.setattr(system, "MAX_READ_BYTES", 6)
+    monkeypatch.setattr(system, "MAX_TOTAL_BYTES", 10)
     for name in ("a", "b", "c"):
         (tmp_path / name).write_text("12345678")
 
@@ -140,7 +138,7 @@ async def test_programs_run_under_the_rules_of_the_command_executor(tmp_path: Pa
 async def test_long_output_is_given_with_its_start_and_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scripts, "MAX_OUTPUT_CHARACTERS", 10)
+    monkeypatch.setattr(system, "MAX_OUTPUT_CHARACTERS", 10)
 
     given = await call(tmp_path, "run_script", argv=shlex.split("printf abcdefghijklmnopqrst"))
 
