@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from weft.language.builder.decorator import task as task
     from weft.language.library import TaskLibrary as TaskLibrary
     from weft.runs.files import load_library as load_library
-    from weft.secrets.value import Secret as Secret
-    from weft.secrets.value import secret as secret
+    from weft.secrets.references import Secret as Secret
+    from weft.secrets.references import secret as secret
     from weft.testing.in_memory_effects import InMemoryEffects as InMemoryEffects
     from weft.tools.functions import tool as tool
     from weft.workflows.model import WorkflowResult as WorkflowResult
@@ -74,7 +74,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, str | None]] = {
     "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
     "InMemoryEffects": ("weft.testing.in_memory_effects", "InMemoryEffects"),
     "LocalEffects": ("weft.effects.local", "LocalEffects"),
-    "Secret": ("weft.secrets.value", "Secret"),
+    "Secret": ("weft.secrets.references", "Secret"),
     "RunFailed": ("weft.app.programs", "RunFailed"),
     "RunWaits": ("weft.app.programs", "RunWaits"),
     "SyncApp": ("weft.app.sync", "SyncApp"),
@@ -92,7 +92,7 @@ _PUBLIC_NAMES: dict[str, tuple[str, str | None]] = {
     "open": ("weft.app.sync", "open_app"),
     "registered": ("weft.app.programs", "registered"),
     "run": ("weft.app.programs", "run"),
-    "secret": ("weft.secrets.value", "secret"),
+    "secret": ("weft.secrets.references", "secret"),
     "task": ("weft.language.builder.decorator", "task"),
     "testing": ("weft.testing", None),
     "tool": ("weft.tools.functions", "tool"),

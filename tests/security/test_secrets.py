@@ -21,8 +21,8 @@ from weft.effects.local import LocalEffects
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
-from weft.secrets import Secret, redact
-from weft.secrets.value import SecretTooShort
+from weft.secrets.references import Secret, SecretTooShort
+from weft.secrets.registry import redact
 from weft.testing import effects
 from weft.tools.mcp.config import read_servers
 

@@ -224,7 +224,7 @@ def _read_secret(setting: str) -> tuple[str, Any]:
     """
     import os
 
-    from weft.secrets.value import Secret
+    from weft.secrets.references import Secret
 
     name, _, variable = setting.partition("=")
     variable = variable or name

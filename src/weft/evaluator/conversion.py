@@ -12,8 +12,8 @@ from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.ast import Symbol
 from weft.language.library import TaskDefinition
 from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.secrets.references import Secret
 from weft.secrets.truncation import cut
-from weft.secrets.value import Secret
 from weft.text import is_unicode
 
 BOOKKEEPING = frozenset(

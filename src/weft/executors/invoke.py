@@ -2,13 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from math import isfinite
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import jsonschema_rs
 import msgspec
-from msgspec import Struct, structs
 
 from weft.aio import abandon
 from weft.executors.protocol import (
@@ -19,7 +17,7 @@ from weft.executors.protocol import (
     cancel_grace_seconds,
 )
 from weft.tasks.parsing.inputs import problems_of, validator_for
-from weft.tasks.parsing.problems import Problem
+from weft.tasks.parsing.problems import Problem, plain_json
 from weft.tasks.record import JsonObject
 
 CANCEL_SECONDS = 5.0
@@ -74,34 +72,12 @@ def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[
 def as_result(executor: Executor, value: Any) -> JsonObject:
     """Convert a value to JSON as the store will return it; wrap a non-object as `{"value": ...}`."""
     try:
-        text = msgspec.json.encode(value)
-        if b"null" in text and (number := _find_non_finite(value)) is not None:
-            raise ValueError(f"JSON has no number {number}")
-        plain = msgspec.json.decode(text)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        plain = plain_json(value)
+    except ValueError as error:
         raise ExecutionFailed(
             f"executor '{executor.id}' returned a value that is not JSON: {error}", is_permanent=True
         ) from error
     return plain if isinstance(plain, dict) else {"value": plain}
-
-
-def _find_non_finite(value: Any) -> float | None:
-    """Return a NaN or infinity that the value contains and that would be stored as null, or None."""
-    level = [value]
-    while level:
-        for one in level:
-            if isinstance(one, float) and not isfinite(one):
-                return one
-        level = [part for one in level for part in _parts(one)]
-    return None
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    if isinstance(value, list | tuple | set | frozenset):
-        return value
-    return structs.astuple(value) if isinstance(value, Struct) else ()
 
 
 async def _execute_cancellably(executor: Executor, cancel: Cancel, work: Work) -> Any:

@@ -265,34 +265,16 @@ def register(value: str, name: str) -> bool:
     return is_kept
 
 
-def forget_all() -> None:
-    """Remove all secrets, for tests."""
-    _REGISTRY.forget_all()
-
-
 def has_secrets() -> bool:
     """Return True if this process has a registered secret."""
     return _REGISTRY.has_secrets
 
 
-def redact(text: str) -> str:
-    """Replace every secret in the text, raw, quoted or encoded, with `[secret NAME]`."""
-    return _REGISTRY.redact(text)
-
-
-def partial_match_start(text: str) -> int:
-    """Return the index where an incomplete secret at the end of the text may begin, or `len(text)`."""
-    return _REGISTRY.partial_match_start(text)
-
-
-def redact_json(value: Any) -> Any:
-    """Redact all strings in a JSON value, also keys, and numbers that are secrets."""
-    return _REGISTRY.redact_json(value)
-
-
-def redact_encoded(text: bytes) -> bytes:
-    """Redact all strings in encoded JSON; return the same object if it has no secrets."""
-    return _REGISTRY.redact_encoded(text)
+forget_all = _REGISTRY.forget_all
+redact = _REGISTRY.redact
+partial_match_start = _REGISTRY.partial_match_start
+redact_json = _REGISTRY.redact_json
+redact_encoded = _REGISTRY.redact_encoded
 
 
 def redact_struct(value: T) -> T:

@@ -10,7 +10,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from weft.secrets.registry import redact
 
@@ -26,41 +26,19 @@ _HAS_NAMED_PROVIDER = "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
 """Whether a variable names a provider that the OpenTelemetry API loads when it is first used."""
 
 
-class Span(Protocol):
-    """A span of work, used with `with`."""
-
-    @property
-    def is_collected(self) -> bool:
-        """Return whether the span is collected; if not, attributes need not be computed."""
-        ...
-
-    def set(self, attributes: Mapping[str, Any]) -> None:
-        """Add attributes, except those that are None."""
-        ...
-
-    def fail(self, error_type: str) -> None:
-        """Mark the span as failed, although no exception leaves the block."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class _NullSpan:
-    """A span that is not collected: every method does nothing."""
+class Span:
+    """A span of work, used with `with`. One of this class is not collected: every method does nothing."""
 
     __slots__ = ()
 
     is_collected = False
+    """Whether the span is collected; if not, attributes need not be computed."""
 
     def set(self, attributes: Mapping[str, Any]) -> None:
-        return
+        """Add attributes, except those that are None."""
 
     def fail(self, error_type: str) -> None:
-        return
+        """Mark the span as failed, although no exception leaves the block."""
 
     def __enter__(self) -> Self:
         return self
@@ -71,7 +49,7 @@ class _NullSpan:
         return
 
 
-_NULL_SPAN = _NullSpan()
+_NULL_SPAN = Span()
 
 
 def span(name: str, kind: Kind = "internal", attributes: Callable[[], Mapping[str, Any]] = dict) -> Span:
@@ -105,10 +83,12 @@ def _is_collected(api: ModuleType) -> bool:
     return find is not None and type(find()).__name__ != "ProxyTracerProvider"
 
 
-class _CollectedSpan:
+class _CollectedSpan(Span):
     """A span that OpenTelemetry collects."""
 
     __slots__ = ("_api", "_attributes", "_kind", "_name", "_span", "_token")
+
+    is_collected = True
 
     def __init__(self, api: ModuleType, name: str, kind: Kind, attributes: Mapping[str, Any]) -> None:
         self._api = api
@@ -117,10 +97,6 @@ class _CollectedSpan:
         self._attributes = attributes
         self._span: Any = None
         self._token: Any = None
-
-    @property
-    def is_collected(self) -> bool:
-        return True
 
     def set(self, attributes: Mapping[str, Any]) -> None:
         self._span.set_attributes(_redact_attributes(attributes))

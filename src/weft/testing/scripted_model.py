@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -12,7 +12,7 @@ from weft.evaluator.tools import ToolUse
 from weft.llm.context_window import count_text, estimated_tokens
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.llm.payload import HandlerPayload, ModelReply, Usage, UserMessage
-from weft.llm.protocol import Features, OnText
+from weft.llm.protocol import Features, Model, OnText, StaticModels
 from weft.llm.tool_calls import sound_reply
 from weft.testing.in_memory_effects import NotScripted, Scripted
 
@@ -172,3 +172,20 @@ def _prompts(payload: HandlerPayload) -> list[str]:
     """Return the user messages, the last first; it is the current prompt even while tools are used."""
     texts = [message.content for message in payload.messages if isinstance(message, UserMessage)]
     return texts[::-1] or [""]
+
+
+def models(answers: Model | Mapping[str, Model] | Answers) -> StaticModels:
+    """Return models for `LocalEffects(models=...)`: one model for every name, or models by name.
+
+    Anything else becomes the responses of a ScriptedModel that serves every name.
+    """
+    if isinstance(answers, Mapping):
+        named = {name: one for name, one in answers.items() if _is_model(one)}
+        return StaticModels(named if named and len(named) == len(answers) else ScriptedModel(answers))
+    if _is_model(answers):
+        return StaticModels(cast(Model, answers))
+    return StaticModels(ScriptedModel(cast(Answers, answers)))
+
+
+def _is_model(value: Any) -> bool:
+    return hasattr(value, "request") and hasattr(value, "count_tokens")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.memory.context.assembly import words_of
+from weft.memory.memory import Memory
 from weft.memory.protocol import Chunk, FileFacts, IndexProgress, IndexReport, Match, Query, Symbol
 
 CHUNK_LINES = 30
@@ -162,3 +163,9 @@ def _chunks(key: tuple[str, str], text: str, facts: FileFacts) -> Iterator[Chunk
         yield Chunk(
             root=key[0], path=key[1], first_line=first, last_line=last, text="\n".join(part), symbols=names
         )
+
+
+def memory(*roots: Path | str) -> Memory:
+    """Return memory with an in-memory index of the files in these folders, for `LocalEffects(memory=...)`."""
+    index = SimpleIndex()
+    return Memory(index, index, roots)

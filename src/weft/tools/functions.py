@@ -1,8 +1,10 @@
-"""Python functions as tools: the decorator `@weft.tool`, and digests of their code."""
+"""Python functions as tools: the decorator `@weft.tool`, the registry, and digests of their code."""
 
 import asyncio
+import contextlib
 import hashlib
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
 from inspect import isfunction
@@ -10,16 +12,18 @@ from types import CodeType
 from typing import Any, TypeVar, overload
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from weft.aio import run_blocking
-from weft.errors import text_of
+from weft.errors import RequestError, text_of
 from weft.evaluator.errors import EvaluationAborted
-from weft.evaluator.tools import ToolContext, ToolDefinition, ToolFailed
-from weft.tools.arguments import is_finite, read_arguments, schema_of
-from weft.tools.registry import ToolRegistry, check_name
+from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
+from weft.tasks.parsing.problems import plain_json
 
 DIGEST_BYTES = 16
+
+MAX_EXACT = 2**53
+"""Up to this value every integer is exactly representable as a float."""
 
 
 def code_digest(function: Callable[..., Any]) -> str:
@@ -56,7 +60,68 @@ def _code_parts(code: CodeType) -> Iterator[object]:
             yield value
 
 
+RESERVED = ("system:", "mcp:", "executor:")
+"""Prefixes that names of users' tools may not have."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_./-]*)+")
+
+
+class DuplicateTool(RequestError):
+    """A tool with this name is already registered."""
+
+    code = "duplicate-tool"
+
+    def __init__(self, name: str, *, source: str) -> None:
+        super().__init__(f"tool '{name}' is already registered ({source})")
+        self.name = name
+
+
+class Registered(Struct, frozen=True):
+    """A tool and its source: a module and function, or a text such as `built in`."""
+
+    tool: Tool
+    source: str
+
+
+def check_name(name: str) -> str:
+    """Return the name of a user's tool. Raise ValueError if it is invalid or reserved."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"a tool's name has two parts, like 'shop:find_order', not {name!r}")
+    if name.startswith(RESERVED):
+        raise ValueError(f"tool name '{name}' has a reserved prefix: do not use {', '.join(RESERVED)}")
+    return name
+
+
+class ToolRegistry:
+    """Tools by name. Names are compared exactly, without Unicode normalisation or case folding."""
+
+    def __init__(self) -> None:
+        self._registered: dict[str, Registered] = {}
+
+    def register(self, tool: Tool, *, source: str) -> None:
+        """Add a tool. Raise DuplicateTool if the name belongs to a tool from another source.
+
+        A tool from the same source is replaced, because a module may be imported again.
+        """
+        name = tool.definition.name
+        known = self._registered.get(name)
+        if known is not None and known.source != source:
+            raise DuplicateTool(name, source=known.source)
+        self._registered[name] = Registered(tool, source)
+
+    def find(self, name: str) -> Tool | None:
+        known = self._registered.get(name)
+        return None if known is None else known.tool
+
+    def names(self) -> frozenset[str]:
+        return frozenset(self._registered)
+
+    def __iter__(self) -> Iterator[Registered]:
+        return iter([self._registered[name] for name in sorted(self._registered)])
+
+
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 PREFIX = "python:"
 """Prefix of the default name of a tool, which is followed by the function's name."""
@@ -195,9 +260,40 @@ def _with_defaults(schema: dict[str, Any], parameters: dict[str, inspect.Paramet
 
 def _as_json(value: Any) -> Any:
     try:
-        encoded = msgspec.json.encode(value)
-        if b"null" in encoded and not is_finite(msgspec.to_builtins(value, str_keys=True)):
-            raise ValueError("a number in it is not finite")  # the encoder writes null for such numbers
-        return msgspec.json.decode(encoded)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return plain_json(value)
+    except ValueError as error:
         raise ToolFailed(f"the tool returned a value that is not JSON: {error}") from None
+
+
+def schema_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a struct; structs inside it are under `$defs`."""
+    (schema,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    name = schema["$ref"].rpartition("/")[2]
+    flat = {key: value for key, value in definitions[name].items() if key not in ("title", "description")}
+    inner = {key: value for key, value in definitions.items() if key != name}
+    return {**flat, "$defs": inner} if inner else flat
+
+
+def read_arguments(kind: type[T], arguments: dict[str, Any]) -> T:
+    """Convert the arguments to a struct. Raise ToolFailed if they do not match.
+
+    1.0 is accepted as an integer: JSON does not distinguish it from 1, and models write both.
+    """
+    try:
+        return msgspec.convert(arguments, kind)
+    except msgspec.ValidationError as error:
+        with contextlib.suppress(msgspec.ValidationError):
+            return msgspec.convert(_with_whole_numbers(arguments), kind)
+        raise ToolFailed(f"wrong arguments: {error}") from None
+
+
+def _with_whole_numbers(value: Any) -> Any:
+    """Replace whole floats by integers, as far as floats are exact."""
+    match value:
+        case float() if value.is_integer() and abs(value) <= MAX_EXACT:
+            return int(value)
+        case dict():
+            return {key: _with_whole_numbers(one) for key, one in value.items()}
+        case list():
+            return [_with_whole_numbers(one) for one in value]
+    return value

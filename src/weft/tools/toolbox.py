@@ -14,11 +14,10 @@ from weft.aio import run_blocking
 from weft.config.sections import PythonSettings, ToolsSettings
 from weft.errors import text_of
 from weft.evaluator.tools import Tool, ToolFailed, ToolMissesDependency
-from weft.tools.functions import registered
+from weft.tools.functions import ToolRegistry, registered
 from weft.tools.mcp.client import PREFIX, McpServer, McpServers
 from weft.tools.mcp.config import InvalidServer
 from weft.tools.mcp.connection import ServerTimeouts
-from weft.tools.registry import ToolRegistry
 from weft.tools.roots import Roots
 from weft.tools.system import RunScript, system_tools
 

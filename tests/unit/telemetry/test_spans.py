@@ -25,7 +25,7 @@ from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolFailed
 from weft.llm.errors import ModelError
-from weft.secrets import Secret
+from weft.secrets.references import Secret
 from weft.tasks.record import Status
 from weft.telemetry.spans import span
 

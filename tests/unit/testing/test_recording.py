@@ -22,9 +22,8 @@ from weft.llm.payload import (
     UserMessage,
 )
 from weft.llm.protocol import Features, Model, StaticModels
-from weft.secrets import Secret
-from weft.testing.cassette import BadCassette
-from weft.testing.recording import RecordingModel, ReplayingModel, recorded, recorded_models
+from weft.secrets.references import Secret
+from weft.testing.recording import BadCassette, RecordingModel, ReplayingModel, recorded, recorded_models
 from weft.testing.scripted_model import ScriptedModel, tool_use
 
 

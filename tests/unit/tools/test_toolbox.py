@@ -10,7 +10,7 @@ from weft.config.sections import ToolsSettings
 from weft.effects.tools import SYSTEM_TOOLS, open_project_tools
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.tools import functions
-from weft.tools.registry import DuplicateTool, ToolRegistry
+from weft.tools.functions import DuplicateTool, ToolRegistry
 from weft.tools.system import SystemTool, get_context
 from weft.tools.toolbox import open_toolbox
 

@@ -4,6 +4,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -89,6 +90,28 @@ def is_json(value: Any) -> bool:
         return not _is_deep(value, text) and bool(msgspec.json.decode(text) == value)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return False
+
+
+def plain_json(value: Any) -> Any:
+    """Return the value as a store returns it: tuples as lists, structs as objects. Raise ValueError."""
+    try:
+        text = msgspec.json.encode(value)
+        # The encoder writes null for NaN and infinity.
+        if b"null" in text and (number := _non_finite(msgspec.to_builtins(value, str_keys=True))) is not None:
+            raise ValueError(f"JSON has no number {number}")
+        return msgspec.json.decode(text)
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _non_finite(value: Any) -> float | None:
+    """Return a NaN or infinity in a value of lists and dicts, or None."""
+    if isinstance(value, float):
+        return None if isfinite(value) else value
+    parts = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list | tuple | set | frozenset):
+        return None
+    return next((found for part in parts if (found := _non_finite(part)) is not None), None)
 
 
 def _is_deep(value: Any, text: bytes) -> bool:
