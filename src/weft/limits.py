@@ -1,4 +1,6 @@
-"""Limits on the input and the values that weft accepts, each with its reason."""
+"""Limits on the input and the values that weft accepts, each with its reason; how retries wait."""
+
+from msgspec import Struct
 
 MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: large enough for a flow of a million tasks."""
@@ -49,3 +51,24 @@ twice, sixty levels deep, is small in memory and practically endless."""
 
 MAX_INTEGER_BITS = 14_000
 """Largest integer of a program, about 4,200 digits: Python's limit for printing and parsing integers."""
+
+
+class Backoff(Struct, frozen=True, kw_only=True):
+    """How often something is attempted, and how long to wait in between. Every retry policy is one."""
+
+    attempts: int = MAX_COUNT
+    """Maximum number of attempts, the first one included."""
+    delay: float
+    """Seconds before the second attempt."""
+    factor: float = 2.0
+    """Factor by which the delay grows with each further attempt."""
+    jitter: float = 0.0
+    """Fraction by which delays vary at random, up or down."""
+    cap: float
+    """Maximum delay in seconds, before jitter."""
+
+    def delay_after(self, failures: int, chance: float = 0.5) -> float:
+        """Return the seconds to wait after that many failures; `chance` is random, from 0 to 1."""
+        # The exponent is bounded so that a large count cannot overflow a float.
+        grown = self.delay * self.factor ** min(failures - 1, 60)
+        return min(grown, self.cap) * (1.0 + self.jitter * (2.0 * chance - 1.0))

@@ -171,7 +171,10 @@ class Attempts:
     def _retry_after(self, claimed: Claimed, error: BaseException) -> timedelta | None:
         if is_permanent(error):
             return None
-        return retry_policy(claimed.task).delay_after(claimed.failures + 1, self._chance())
+        policy, failures = retry_policy(claimed.task), claimed.failures + 1
+        if failures >= policy.attempts:
+            return None
+        return timedelta(seconds=policy.delay_after(failures, self._chance()))
 
 
 async def redacted(result: JsonObject) -> JsonObject:

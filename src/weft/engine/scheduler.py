@@ -10,14 +10,14 @@ from msgspec import Struct
 from weft.clock import Clock
 from weft.errors import WeftError
 from weft.ids import NewTaskId, TaskId, new_task_id
+from weft.limits import Backoff
 from weft.store.protocol import EVERYONE, DueSchedule, TaskFilter, TaskStore
 from weft.tasks.operations import FireSchedule, Firing, ReplanSchedule, ResumeSuspended
 from weft.tasks.operations.fire import ON_TIME, is_fired_in_future
 from weft.tasks.schedules.schedule import waits
 
-FIRST_WAIT = timedelta(seconds=1)
-LONGEST_WAIT = timedelta(minutes=1)
-"""First and longest delay after a failed firing; the delay doubles with each failure."""
+FIRING_BACKOFF = Backoff(delay=1.0, cap=60.0)
+"""Before a schedule that could not be fired is tried again."""
 
 LOG_INTERVAL = timedelta(minutes=1)
 """Minimum interval between log entries about the same task."""
@@ -25,11 +25,11 @@ LOG_INTERVAL = timedelta(minutes=1)
 
 class _Failure(Struct, frozen=True):
     failed_at: datetime
-    wait: timedelta
+    count: int
     logged_at: datetime
 
 
-class Backoff:
+class FiringFailures:
     """Scheduled tasks that could not be fired when last tried, with growing delays.
 
     Times are compared by absolute distance: a clock that is set back by a year must not add a year of delay.
@@ -41,17 +41,18 @@ class Backoff:
     def is_waiting(self, task_id: TaskId, now: datetime) -> bool:
         """Return whether the last firing failed too recently to try again."""
         failure = self._failures.get(task_id)
-        return failure is not None and abs(now - failure.failed_at) < failure.wait
+        if failure is None:
+            return False
+        return abs((now - failure.failed_at).total_seconds()) < FIRING_BACKOFF.delay_after(failure.count)
 
     def add(self, task_id: TaskId, now: datetime) -> bool:
         """Record a failure; return whether to log it."""
         before = self._failures.get(task_id)
         if before is None:
-            self._failures[task_id] = _Failure(now, FIRST_WAIT, now)
+            self._failures[task_id] = _Failure(now, 1, now)
             return True
         is_logged = abs(now - before.logged_at) >= LOG_INTERVAL
-        wait = min(before.wait * 2, LONGEST_WAIT)
-        self._failures[task_id] = _Failure(now, wait, now if is_logged else before.logged_at)
+        self._failures[task_id] = _Failure(now, before.count + 1, now if is_logged else before.logged_at)
         return is_logged
 
     def forget(self, task_id: TaskId) -> None:
@@ -89,7 +90,7 @@ class Scheduler:
         self._new_id = new_id
         self._poll_seconds = poll_seconds
         self._batch = batch
-        self._failures = Backoff()
+        self._failures = FiringFailures()
 
     async def run(self) -> None:
         """Fire schedules until cancelled."""

@@ -25,6 +25,7 @@ from weft.executors.protocol import (
     result_schema,
     schema_of,
 )
+from weft.limits import Backoff
 from weft.process.group import KILL_SECONDS, CapturedGroup
 from weft.secrets.registry import redact
 from weft.tasks.record import ExecutorType, JsonObject
@@ -124,8 +125,8 @@ _TRANSIENT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, 
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 """Error numbers that mean: no file descriptors are left. Running scripts release theirs when they end."""
 
-_RETRY_START_SECONDS = 0.05
-"""Interval between retries of a start while no file descriptors are left."""
+START_BACKOFF = Backoff(delay=0.05, factor=1.0, cap=0.05)
+"""Before a start is retried while no file descriptors are left."""
 
 
 log = logging.getLogger(__name__)
@@ -240,8 +241,10 @@ class Command:
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(inputs.timeout_seconds):
+                failures = 0
                 while self._running:
-                    await asyncio.sleep(_RETRY_START_SECONDS)
+                    failures += 1
+                    await asyncio.sleep(START_BACKOFF.delay_after(failures))
                     try:
                         return self._start(inputs, work)
                     except _NoFiles as error:

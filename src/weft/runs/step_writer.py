@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from weft.errors import TransientError
 from weft.ids import TaskId
+from weft.limits import Backoff
 from weft.runs.errors import RunLost
 from weft.store.models import Run, StepChange
 from weft.store.protocol import TaskStore
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 2.0
-"""First and longest delay before a retry while the store is busy: a paid response is worth waiting for."""
+WRITE_BACKOFF = Backoff(delay=0.05, cap=2.0)
+"""Before steps are written again while the store is busy: a paid response is worth waiting for."""
 
 
 class _Write:
@@ -143,7 +143,7 @@ class StepWriter:
         self._batch, self._waiting = [], []
 
     async def _write_batch(self, changes: Sequence[StepChange]) -> frozenset[TaskId]:
-        pause = FIRST_PAUSE_SECONDS
+        failures = 0
         while True:
             try:
                 refused = await self._store.write_steps(self._run, changes)
@@ -151,8 +151,8 @@ class StepWriter:
                 if self._final_error is not None:  # stopped: no caller waits, and the store has retried
                     raise
                 log.warning("steps not written yet: %s", error, extra={"action": "store_transient_error"})
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+                failures += 1
+                await asyncio.sleep(WRITE_BACKOFF.delay_after(failures))
                 continue
             if refused is None:
                 raise RunLost(task_id=self._run.task_id)

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from weft.errors import TransientError
+from weft.limits import Backoff
 
 log = logging.getLogger(__name__)
 
 AWAY_SECONDS = 60.0
 """How long a store may be unavailable before a call fails. A restart takes seconds, a failover a minute."""
 
-FIRST_PAUSE_SECONDS = 0.02
-LONGEST_PAUSE_SECONDS = 1.0
-"""First and longest delay between retries: a server that is starting is tried every second."""
+STORE_BACKOFF = Backoff(delay=0.02, cap=1.0)
+"""Before a call to an unavailable store is retried: a server that is starting is tried every second."""
 
 LOG_INTERVAL_SECONDS = 5.0
 """How often to log that the store is still unavailable."""
@@ -66,17 +66,18 @@ class Tolerance:
         limit = self._seconds if seconds is None else seconds
         loop = asyncio.get_running_loop()
         deadline: float | None = None
-        pause = FIRST_PAUSE_SECONDS
+        failures = 0
         while True:
             try:
                 return await call()
             except TransientError as error:
+                failures += 1
+                pause = STORE_BACKOFF.delay_after(failures)
                 deadline = loop.time() + limit if deadline is None else deadline
                 if self.is_leaving or loop.time() + pause > deadline:
                     raise
                 self._log_unavailable(error)
             await self.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     def _log_unavailable(self, error: TransientError) -> None:
         """Log that the store is unavailable: at once, then at intervals, however many calls wait for it."""

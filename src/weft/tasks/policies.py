@@ -1,40 +1,33 @@
 """Retry policy and timeout of a task: `params.retry` and `params.timeout_seconds`."""
 
 import math
-from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from weft.limits import Backoff
 from weft.tasks.parsing.problems import Problem, joined, nearest, shown
 from weft.tasks.record import Task
 
 _MAX_DELAY_SECONDS = 7 * 24 * 3600.0
 
 
-class RetryPolicy(Struct, frozen=True, forbid_unknown_fields=True):
-    """How often a task is tried, and how long to wait between attempts."""
+class RetryPolicy(
+    Backoff, frozen=True, forbid_unknown_fields=True, rename={"factor": "backoff", "cap": "max_delay"}
+):
+    """How often a task is tried, and how long to wait between attempts, as a user may set it."""
 
     attempts: Annotated[int, Meta(ge=1, le=1000)] = 1
     """Maximum number of attempts, not counting lost ones; 1: no retry."""
     delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 1.0
     """Seconds before the second attempt."""
-    backoff: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
+    factor: Annotated[float, Meta(ge=1.0, le=100.0)] = 2.0
     """Factor by which the delay grows with each further attempt."""
     jitter: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.1
     """Fraction by which delays vary at random, up or down: failed tasks are not retried all at once."""
-    max_delay: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 3600.0
+    cap: Annotated[float, Meta(ge=0.0, le=_MAX_DELAY_SECONDS)] = 3600.0
     """Maximum delay in seconds, before jitter."""
-
-    def delay_after(self, failures: int, chance: float) -> timedelta | None:
-        """Return the delay after that many failures; None: no retry. `chance` is random, from 0 to 1."""
-        if failures >= self.attempts:
-            return None
-        # The exponent is bounded so that a large count cannot overflow a float.
-        grown = self.delay * self.backoff ** min(failures - 1, 60)
-        seconds = min(grown, self.max_delay) * (1.0 + self.jitter * (2.0 * chance - 1.0))
-        return timedelta(seconds=seconds)
 
 
 NO_RETRY = RetryPolicy()
@@ -54,7 +47,7 @@ def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
         given = _given_policy(task)
         hint = ""
         if isinstance(given, dict):
-            known = RetryPolicy.__struct_fields__
+            known = RetryPolicy.__struct_encode_fields__
             hint = "".join(nearest(str(key), known) for key in given if key not in known)
         reason = f"{str(error).replace('`$', '`retry')}{hint}"
         where = joined(joined(path, "params"), "retry")

@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 from tests.builders import NOON
-from weft.engine.scheduler import LONGEST_WAIT, Backoff
+from weft.engine.scheduler import FIRING_BACKOFF, FiringFailures
 from weft.ids import TaskId
 
 A, B = TaskId("a"), TaskId("b")
 SECOND = timedelta(seconds=1)
 
 
-def tries(failures: Backoff, seconds: int) -> tuple[list[int], list[int]]:
+def tries(failures: FiringFailures, seconds: int) -> tuple[list[int], list[int]]:
     """Return the seconds at which a task that always fails is tried, and at which that is logged."""
     tried, told = [], []
     for second in range(seconds):
@@ -23,14 +23,14 @@ def tries(failures: Backoff, seconds: int) -> tuple[list[int], list[int]]:
 
 
 def test_the_wait_doubles_up_to_a_minute_and_the_log_hears_of_it_once_a_minute() -> None:
-    tried, told = tries(Backoff(), 250)
+    tried, told = tries(FiringFailures(), 250)
 
     assert tried == [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]
     assert told == [0, 63, 123, 183, 243]
 
 
 def test_one_task_does_not_keep_another_waiting() -> None:
-    failures = Backoff()
+    failures = FiringFailures()
     failures.add(A, NOON)
 
     assert failures.is_waiting(A, NOON)
@@ -38,7 +38,7 @@ def test_one_task_does_not_keep_another_waiting() -> None:
 
 
 def test_after_a_success_everything_is_forgotten() -> None:
-    failures = Backoff()
+    failures = FiringFailures()
     tries(failures, 100)
     failures.forget(A)
 
@@ -46,7 +46,7 @@ def test_after_a_success_everything_is_forgotten() -> None:
 
 
 def test_only_what_is_still_tried_is_remembered() -> None:
-    failures = Backoff()
+    failures = FiringFailures()
     failures.add(A, NOON)
     failures.add(B, NOON)
     failures.keep_only({B})
@@ -56,7 +56,7 @@ def test_only_what_is_still_tried_is_remembered() -> None:
 
 
 def test_a_clock_that_was_put_back_does_not_prolong_the_wait() -> None:
-    failures = Backoff()
+    failures = FiringFailures()
     failures.add(A, NOON)
 
-    assert not failures.is_waiting(A, NOON - LONGEST_WAIT)
+    assert not failures.is_waiting(A, NOON - FIRING_BACKOFF.cap * SECOND)

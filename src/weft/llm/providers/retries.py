@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
+from weft.limits import Backoff
 from weft.llm.errors import ModelError
 from weft.llm.events import OnEvent, RequestRetried
 from weft.llm.providers.rate_limits import Timing
@@ -36,8 +37,10 @@ def seconds_left() -> float | None:
 
 T = TypeVar("T")
 
-FIRST_DELAY_SECONDS = 0.5
-LONGEST_DELAY_SECONDS = 30.0
+REQUEST_BACKOFF = Backoff(delay=0.25, jitter=1.0, cap=15.0)
+"""Before a request is retried: full jitter, from 0 to 0.5 seconds at first and to 30 at most, so that
+requests that a provider refused together do not come back together."""
+
 MAX_INVALID_RESPONSES = 2
 """Number of invalid responses after which a request fails: one may be a glitch, two mean a broken server."""
 
@@ -99,15 +102,17 @@ class Retries:
                 or not may_retry()
             ):
                 raise failed
-            delay = self._delay(failed, attempt)
+            delay = REQUEST_BACKOFF.delay_after(attempt, self._timing.chance())
+            delay += failed.retry_after_seconds or 0.0
             self._check_delay(delay, failed)
             self._emit(attempt, delay, failed)
             await self._timing.sleep(delay)
             attempt += 1
 
     def _delay(self, error: ModelError, attempt: int) -> float:
-        ceiling = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (attempt - 1))
-        return (error.retry_after_seconds or 0.0) + self._timing.chance() * ceiling
+        return (error.retry_after_seconds or 0.0) + REQUEST_BACKOFF.delay_after(
+            attempt, self._timing.chance()
+        )
 
     def _check_delay(self, delay: float, error: ModelError) -> None:
         allowed = longest_wait(self._most_seconds)

@@ -13,6 +13,7 @@ from watchfiles import Change, DefaultFilter, watch
 from watchfiles.main import FileChange
 
 from weft.errors import TransientError
+from weft.limits import Backoff
 from weft.memory.errors import RootUnavailable
 from weft.memory.files.ignore import IGNORE_FILES, rule_files_above
 from weft.memory.files.walk import is_at_or_below
@@ -62,8 +63,8 @@ STEP_MILLISECONDS = 20
 MANY_PATHS = 2000
 """With more changed paths, a sweep of the whole root is faster."""
 
-AGAIN_SECONDS = 1.0
-"""Delay before a failed update is retried."""
+UPDATE_BACKOFF = Backoff(delay=1.0, factor=1.0, cap=1.0)
+"""Before a failed update is retried."""
 
 LOOK_SECONDS = 0.2
 """Interval between checks for roots while no root exists."""
@@ -229,7 +230,7 @@ class _Watcher:
                 report = _update(self._index, root, _outermost(self._pending[root]))
             except (TransientError, RootUnavailable) as error:
                 self._warn(f"{error}; retrying")
-                self._retry_at = time.monotonic() + AGAIN_SECONDS
+                self._retry_at = time.monotonic() + UPDATE_BACKOFF.delay_after(1)
             else:
                 del self._pending[root]
                 self._last_warning = ""

@@ -25,7 +25,7 @@ from weft.store.sqlite.memory import open_memory
 from weft.store.sqlite.operations import owner_parameters
 from weft.store.sqlite.rows import due_schedule_of, event_of, micros, task_of
 from weft.store.sqlite.templates import template_of
-from weft.store.tolerance import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Tolerance
+from weft.store.tolerance import STORE_BACKOFF, Tolerance
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow, TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Task
@@ -298,17 +298,18 @@ class SqliteStore(GroupedWrites):
     def _retry_commit(self, requests: Sequence[Request], done: Done, error: TransientError) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUSY_TIMEOUT_SECONDS
-        pause = FIRST_PAUSE_SECONDS
+        failures = 0
 
         def on_done(outcomes: Sequence[Any] | Exception) -> None:
-            nonlocal pause
+            nonlocal failures
+            failures += 1
+            pause = STORE_BACKOFF.delay_after(failures)
             is_unavailable = isinstance(outcomes, TransientError)
             if not is_unavailable or self._tolerance.is_leaving or loop.time() + pause > deadline:
                 done(outcomes)
                 return
             log.warning("retrying a commit: %s", outcomes, extra={"action": "store_transient_error"})
             loop.call_later(pause, retry)
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
         def retry() -> None:
             try:

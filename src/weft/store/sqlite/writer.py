@@ -11,6 +11,7 @@ from typing import Any
 
 from weft.clock import Clock
 from weft.gc_tuning import pause_collector
+from weft.limits import Backoff
 from weft.store.group_commit import Done
 from weft.store.models import AddTemplates
 from weft.store.protocol import ClaimResult
@@ -22,9 +23,8 @@ SMALL_GROUP = 8
 """Number of requests, and of claimed tasks, that take a fraction of a millisecond to write. A thread switch
 would take as long as the work, and a chain of tasks makes one such write after another."""
 
-FIRST_PAUSE_SECONDS = 0.001
-LONGEST_PAUSE_SECONDS = 0.02
-"""First and longest delay between tries while another process holds the lock."""
+LOCK_BACKOFF = Backoff(delay=0.001, cap=0.02)
+"""Before the next try while another process holds the lock."""
 
 
 class Writer:
@@ -85,10 +85,12 @@ class Writer:
     def _outcomes_with_retries(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
         """Return the outcomes, retrying while another process holds the lock, up to BUSY_TIMEOUT_SECONDS."""
         deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
-        pause = FIRST_PAUSE_SECONDS
+        failures = 0
         outcomes = self._outcomes(requests)
-        while _is_busy(outcomes) and time.monotonic() < deadline and not self._is_leaving.wait(pause):
-            pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+        while _is_busy(outcomes) and time.monotonic() < deadline:
+            failures += 1
+            if self._is_leaving.wait(LOCK_BACKOFF.delay_after(failures)):
+                break
             outcomes = self._outcomes(requests)
         return translated(outcomes, self._path) if isinstance(outcomes, sqlite3.Error) else outcomes
 

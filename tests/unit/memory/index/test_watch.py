@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.memory.index.test_index import found
+from weft.limits import Backoff
 from weft.memory.index import watch
 from weft.memory.index.index import SqliteIndex
 from weft.memory.index.watch import outputs_of, split_by_root, watch_roots
@@ -110,7 +111,7 @@ def test_a_change_of_the_rules_counts_for_every_file(watched: Watched) -> None:
 def test_what_changed_while_the_file_was_taken_is_tried_again(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "UPDATE_BACKOFF", Backoff(delay=0.0, cap=0.0))
     failed = threading.Event()
     monkeypatch.setattr(watch.log, "warning", lambda *_, **__: failed.set())
     watched.index._writer.execute("PRAGMA busy_timeout = 0")
