@@ -366,7 +366,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_and_no_other_run_g
     again = await runs.go_on(failed.root_id)
     assert again.result is not None
     assert again.result.value == [1]
-    assert step_fields(await _first_step(runs, failed.root_id)).get("unfit")
+    assert step_fields(await _first_step(runs, failed.root_id)).unfit
     other = await runs.run(text)
     assert other.result is not None
     assert other.result.value == [2]

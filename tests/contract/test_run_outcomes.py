@@ -18,7 +18,7 @@ from weft.runs.outcome import RunOutcome, outcome_of
 from weft.runs.program import StoredProgram, StoredText
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.operations import CancelTasks
-from weft.tasks.record import Status
+from weft.tasks.record import Status, Task, evolve
 from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")\n'
@@ -110,30 +110,48 @@ async def test_a_script_that_failed_is_not_taken_for_a_step_that_was_cancelled(r
     assert "retry the failed steps with" in await advised(runs, outcome)
 
 
-async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return the error of a failed run that is resumed with other inputs, which nobody should do."""
+async def resumed_with(runs: RunsBench, text: str, before: dict[str, Any], after: dict[str, Any]) -> Task:
+    """Return a failed run that was resumed with other inputs, which nobody should do."""
     outcome = await runs.run(text, **before)
     assert outcome.status is Status.FAILED
     await runs.app().update(outcome.root_id, {"inputs": after})
     await runs.go_on(outcome.root_id)
-    return (await runs.store.get(outcome.root_id, owner=EVERYONE)).error or ""
+    return await runs.store.get(outcome.root_id, owner=EVERYONE)
 
 
 async def test_a_replay_that_differs_is_told_with_the_place_of_the_call(runs: RunsBench) -> None:
     text = f'{ASK}(list (ask "a")\n  (ask word)\n  (ask "bad"))'
 
-    error = await resumed_with(runs, text, {"word": "b"}, {"word": "c"})
+    root = await resumed_with(runs, text, {"word": "b"}, {"word": "c"})
 
-    assert error.startswith("replay-differs: step 2 at <text>:3:3: replay mismatch: recorded 'ask'")
+    assert (root.error or "").startswith(
+        "replay-differs: step 2 at <text>:3:3: replay mismatch: recorded 'ask'"
+    )
 
 
 async def test_steps_that_are_left_out_are_told_with_the_place_where_the_program_was(runs: RunsBench) -> None:
     text = f'{ASK}(begin\n  (ask "one")\n  (if flag (begin (ask "two") (ask "bad")) nil))'
 
-    error = await resumed_with(runs, text, {"flag": True}, {"flag": False})
+    root = await resumed_with(runs, text, {"flag": True}, {"flag": False})
 
-    assert error.startswith("steps-left: step 2 (ask): recorded before")
-    assert "1 at <text>:3:3" in error
+    assert (root.error or "").startswith("steps-left: step 2 (ask): recorded before")
+    assert "1 at <text>:3:3" in (root.error or "")
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+async def test_the_code_of_a_replay_that_differs_is_stored_and_read_from_old_records(
+    runs: RunsBench, is_old: bool
+) -> None:
+    root = await resumed_with(runs, f'{ASK}(list (ask word) (ask "bad"))', {"word": "b"}, {"word": "c"})
+    assert (root.params or {})["failure"]["code"] == "replay-differs"
+    if is_old:  # as earlier versions stored it
+        params = {name: value for name, value in (root.params or {}).items() if name != "failure"}
+        root = evolve(root, params=params)
+
+    outcome = await outcome_of(runs.store, root)
+
+    assert outcome.code == "replay-differs"
+    assert "failed on replay, so it cannot be resumed" in next_step_hint(root, outcome)
 
 
 async def test_a_step_can_be_cancelled_also_after_the_store_could_not_be_read(

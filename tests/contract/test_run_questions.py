@@ -21,7 +21,7 @@ from weft.store.protocol import EVERYONE, EventFilter, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.operations import AnswerTooLong, NoOpenQuestion
 from weft.tasks.record import Dependency, Status, Task
-from weft.tasks.steps import step_fields
+from weft.tasks.steps import StepFields, step_fields
 from weft.testing import models, tool_use
 
 ASK = '(define (ask what) (get (system:request_user_input :question what) "answer"))'
@@ -68,7 +68,7 @@ async def test_a_run_that_waits_for_a_person_rests_and_goes_on_with_the_answer(r
     ]
     root, _, _, question = await runs.flow(resting.root_id)
     assert question.inputs == {"question": "Your name?"}
-    assert step_fields(question) == {"key": "2?1", "kind": "question"}
+    assert step_fields(question) == StepFields(key="2?1", kind="question")
     assert root.dependencies == (Dependency(question.id, required=False),)
     assert await runs.store.workers() == []
     assert await runs.store.running_flows(owner=EVERYONE) == []

@@ -53,7 +53,7 @@ def steps_in(flow: Flow) -> list[Task]:
 
 
 def keyed(flow: Flow) -> dict[str, Task]:
-    return {step_fields(task)["key"]: task for task in steps_in(flow)}
+    return {step_fields(task).key: task for task in steps_in(flow)}
 
 
 async def test_the_copy_of_a_run_has_no_steps_until_it_is_evaluated(runs: RunsBench) -> None:
@@ -114,7 +114,7 @@ async def test_the_archive_of_a_run_has_everything_and_stays(runs: RunsBench) ->
     assert [(step.params or {}).get("prompt") for step in steps_in(archive)] == [
         (step.params or {}).get("prompt") for step in steps_in(flow)
     ]
-    assert step_fields(steps_in(archive)[1])["link_of"] == linked.original_task_id
+    assert step_fields(steps_in(archive)[1]).link_of == linked.original_task_id
     with pytest.raises(FrozenTask):
         await runs.app().cancel(steps_in(archive)[0].id)
     assert await runs.app().begin(archive.root.id) == archive.root.id  # there is nothing to run
@@ -301,7 +301,7 @@ class TestFork:
         middle = next(task for task in old.values() if task.inputs.get("x") == "middle")
         runs.asked.clear()
 
-        fork = await runs.app().fork(run.root_id, step_fields(middle)["key"], {"day": "Tuesday"})
+        fork = await runs.app().fork(run.root_id, step_fields(middle).key, {"day": "Tuesday"})
         assert (fork.root.origin_type, fork.root.original_task_id) == (Origin.COPY, run.root_id)
         outcome = await runs.go_on(fork.root.id)
 
@@ -320,7 +320,7 @@ class TestFork:
 
         fork = await runs.app().fork(run.root_id, ask.id, {"day": "Tuesday"})
         await runs.go_on(fork.root.id)
-        again = await runs.app().fork(fork.root.id, step_fields(ask)["key"], {"day": "Sunday"})
+        again = await runs.app().fork(fork.root.id, step_fields(ask).key, {"day": "Sunday"})
         await runs.go_on(again.root.id)
 
         for root_id in (fork.root.id, again.root.id):
@@ -358,7 +358,7 @@ class TestFork:
         fork = await runs.app().fork(run.root_id, steps[1].id)
         stolen = {
             **(in_folder(fork.root, None).params or {}),
-            "fork": {"of": run.root_id, "from": step_fields(steps[1])["key"]},
+            "fork": {"of": run.root_id, "from": step_fields(steps[1]).key},
         }
         document = {"name": "x", "schemas": {"method": "template"}, "params": stolen, "user_id": "eve"}
         runs.asked.clear()

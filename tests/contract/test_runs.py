@@ -20,7 +20,7 @@ from weft.ids import TaskId
 from weft.runs.program import as_params
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Origin, Status
-from weft.tasks.steps import step_fields
+from weft.tasks.steps import StepFields, step_fields
 from weft.testing.in_memory_effects import InMemoryEffects
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
@@ -279,7 +279,7 @@ async def test_a_program_that_asks_for_something_else_on_replay_is_refused(runs:
 
 
 def test_marks_of_other_records_are_empty() -> None:
-    assert step_fields(a_flow("root").root) == {}
+    assert step_fields(a_flow("root").root) == StepFields()
 
 
 FORTY = """

@@ -102,7 +102,7 @@ def paid_keys(steps: list[StoredStep]) -> set[str]:
     return {
         step.key
         for step in steps
-        if step.task.status is Status.COMPLETED and step_fields(step.task).get("kind") in ("atomic", "script")
+        if step.task.status is Status.COMPLETED and step_fields(step.task).kind in ("atomic", "script")
     }
 
 

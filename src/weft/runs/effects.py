@@ -282,7 +282,7 @@ class DurableEffects:
     async def _take_over(self, opened: OpenStep, before: Task) -> "_Outcome":
         """Copy the outcome of the step from the run that this one was forked from."""
         if before.status is Status.FAILED:
-            error = failure_of(step_fields(before).get("failure"), before.error)
+            error = failure_of(step_fields(before).failure, before.error)
             await self._journal.fail(opened, error)
             raise error
         result = await self._journal.complete(opened, before.result or {}, source=before, is_last=True)
@@ -307,7 +307,7 @@ class DurableEffects:
         if task.status is Status.CANCELLED:
             error = cancelled_step_failure(task)
         else:
-            error = failure_of(step_fields(task).get("failure"), task.error)
+            error = failure_of(step_fields(task).failure, task.error)
         raise error
 
 

@@ -63,6 +63,5 @@ class StepsLeft(EvaluationAborted, RequestError):
         self.key = key
 
 
-def differs(text: str | None) -> bool:
-    """Return whether the error text of a run is that of a replay mismatch."""
-    return text is not None and text.startswith((f"{ReplayDiffers.code}: ", f"{StepsLeft.code}: "))
+REPLAY_CODES = (ReplayDiffers.code, StepsLeft.code)
+"""Codes of a run that cannot be resumed, because its program does something else than before."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import structs
 
 from weft.clock import Clock
@@ -13,6 +14,7 @@ from weft.evaluator.conversion import as_result, result_json
 from weft.evaluator.effects import Effects
 from weft.evaluator.errors import ProgramError, TaskFailed, program_failure
 from weft.evaluator.evaluator import Evaluator
+from weft.evaluator.results import TaskFailure
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId, TaskId
 from weft.language.diagnostics import InvalidProgram
@@ -25,7 +27,7 @@ from weft.runs.limit_log import RunHistory
 from weft.runs.program import StoredProgram, as_params, main_of, program_of, resolve_workdir, with_model
 from weft.runs.questions import AsksPeople, Questions
 from weft.runs.sessions import LeasedSlots
-from weft.runs.step_records import FAILURE, failure_json
+from weft.runs.step_records import FAILURE, stored_failure
 from weft.runs.step_writer import StepWriter
 from weft.runs.template_tasks import argument_problems, template_of
 from weft.runs.templates import call_program, find_template
@@ -132,7 +134,9 @@ class TemplateExecutor:
             raise _invalid_program_error(error) from error
         except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
-            raise ExecutionFailed(f"{error.code}: {error}", is_permanent=True) from error
+            failed = TaskFailed(TaskFailure("unexpected_error", f"{error.code}: {error}"), code=error.code)
+            await self._store_failure(work, stored, failed)
+            raise ExecutionFailed(failed.error.message, is_permanent=True) from error
         except BaseException as error:
             journal.stop()
             if isinstance(error, asyncio.CancelledError):
@@ -166,7 +170,11 @@ class TemplateExecutor:
         """Store a failure that no step caused in `params`: the record's `error` holds only its message."""
         task = work.task
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
-        params = {**(task.params or {}), **as_params(program), FAILURE: failure_json(error)}
+        params = {
+            **(task.params or {}),
+            **as_params(program),
+            FAILURE: msgspec.to_builtins(stored_failure(error)),
+        }
         await self._store.update_params(run, params, now=self._clock.now())
 
     async def _program(self, work: Work) -> StoredProgram:

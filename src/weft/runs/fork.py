@@ -51,7 +51,7 @@ class Fork:
         if step is None or step.input_hash != input_hash:
             return None
         fields = step_fields(step.task)
-        has_failed = step.task.status is Status.FAILED and "failure" in fields and not fields.get("ended_run")
+        has_failed = step.task.status is Status.FAILED and fields.failure and not fields.ended_run
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 
     def is_of_old_run(self, task_id: TaskId) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from msgspec import structs
 
@@ -18,12 +18,11 @@ from weft.runs.step_records import (
     cancelled_step_failure,
     completed,
     failed,
-    failure_json,
     inputs_of,
     kind_of,
     name_of,
     prompt_of,
-    with_mark,
+    stored_failure,
 )
 from weft.runs.step_writer import StepWriter
 from weft.secrets.registry import has_secrets, redact_json
@@ -31,7 +30,7 @@ from weft.store.models import Run, StepChange, StoredStep
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.record import Dependency, JsonObject, Origin, Status, Task, evolve, first_source
 from weft.tasks.states import error_text
-from weft.tasks.steps import PROMPT, initial_step_fields
+from weft.tasks.steps import PROMPT, STEP, restarted_step, with_step_fields
 
 
 class OpenStep:
@@ -242,9 +241,9 @@ class Journal:
         if failure is None:
             self.past.require_nothing_left()
         await self.show()
-        marks: dict[str, JsonObject] = {key: {"unfit": True} for key in self._rejected}
+        marks: dict[str, dict[str, Any]] = {key: {"unfit": True} for key in self._rejected}
         if failure is not None and failure.step_key is not None:
-            marks.setdefault(failure.step_key, {})["ended_run"] = failure_json(failure)
+            marks.setdefault(failure.step_key, {})["ended_run"] = stored_failure(failure)
         changes = [change for key, facts in marks.items() for change in await self._mark_changes(key, facts)]
         if changes:
             await self._writer.write(changes)
@@ -268,12 +267,12 @@ class Journal:
             self._flush_timer = None
         self._writer.stop()
 
-    async def _mark_changes(self, key: str, facts: JsonObject) -> list[StepChange]:
+    async def _mark_changes(self, key: str, facts: dict[str, Any]) -> list[StepChange]:
         """Return the change that adds fields to the record of a step; empty if the step has no record."""
         task_id = self._ids.get(key)
         if task_id is None:
             return []
-        task = with_mark(await self._store.get(task_id, owner=EVERYONE), **facts)
+        task = with_step_fields(await self._store.get(task_id, owner=EVERYONE), **facts)
         return [StepChange(task, key, "", is_new=False, is_params_only=True)]
 
     def _new_step_record(self, step: Step) -> Task:
@@ -289,7 +288,7 @@ class Journal:
         facts: JsonObject | None = None,
     ) -> Task:
         now = self._clock.now()
-        params: JsonObject = {"step": {"key": key, "kind": kind, **(facts or {})}}
+        params: JsonObject = {STEP: {"key": key, "kind": kind, **(facts or {})}}
         if prompt:
             params[PROMPT] = prompt
         if has_secrets():
@@ -315,14 +314,9 @@ class Journal:
         if before is not None:
             opened.is_stored = True
             now = self._clock.now()
-            params = {
-                **(task.params or {}),
-                "step": {**initial_step_fields(task), **prior_usage(self.past, key, task)},
-            }
             opened.task = evolve(
-                task,
+                restarted_step(task, prior_usage(self.past, key, task)),
                 status=Status.IN_PROGRESS,
-                params=params,
                 started_at=now,
                 updated_at=now,
                 completed_at=None,

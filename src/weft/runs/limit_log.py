@@ -31,15 +31,16 @@ class RunHistory:
         if found is None or found.task.status is not Status.FAILED:
             return None
         fields = step_fields(found.task)
-        if fields.get("ended_run"):
+        failure = fields.failure
+        if fields.ended_run:
             return None  # the limit ended the run, and the resumed run may have another
-        try:
-            failure = fields["failure"]
-            error: TaskError = msgspec.convert(failure["error"], TaskError)
-            steps, limits = int(fields["steps"]), int(fields["limits"])
-            return LimitReached(error, str(failure["code"]), steps, limits, fields.get("used"))
-        except (msgspec.ValidationError, TypeError, KeyError, ValueError):
+        if failure is None or fields.steps is None or fields.limits is None:
             return None
+        try:
+            error: TaskError = msgspec.convert(failure.error, TaskError)
+        except msgspec.ValidationError:
+            return None
+        return LimitReached(error, str(failure.code), fields.steps, fields.limits, fields.used)
 
     def is_behind(self) -> bool:
         return self._journal.past.has_left()
@@ -56,7 +57,7 @@ class RunHistory:
         return [
             SkippedCall(step.task.name, _usage_json(step.task))
             for step in self._journal.past.pass_over(key)
-            if step_fields(step.task).get("kind") in KINDS.values() and _was_made(step.task)
+            if step_fields(step.task).kind in KINDS.values() and _was_made(step.task)
         ]
 
     def reject(self, key: str) -> None:

@@ -9,13 +9,21 @@ from weft.evaluator.errors import TaskFailed, program_failure
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.ids import TaskId
 from weft.language.diagnostics import InvalidProgram
-from weft.runs.errors import NoRun, differs
+from weft.runs.errors import REPLAY_CODES, NoRun
 from weft.runs.program import NoProgram, program_of
 from weft.runs.replay import is_step_cancelled
 from weft.runs.step_records import FAILURE, cancelled_step_failure, failure_of
 from weft.store.protocol import TaskStore
 from weft.tasks.record import Origin, Status, Task
-from weft.tasks.steps import KEY, Usage, has_own_usage, is_model_step, is_step, step_fields, usage_of
+from weft.tasks.steps import (
+    StoredFailure,
+    Usage,
+    has_own_usage,
+    is_model_step,
+    is_step,
+    step_fields,
+    usage_of,
+)
 
 
 class Spent(Struct, frozen=True):
@@ -33,6 +41,8 @@ class RunOutcome(Struct, frozen=True):
     status: Status
     result: TaskResult | None
     """For a failed run, the failed result; None while the run has not ended."""
+    code: str = ""
+    """The code of the failure."""
     is_step_cancelled: bool = False
     """Whether a step that somebody cancelled ended the run."""
 
@@ -43,7 +53,7 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
         return RunOutcome(task.id, task.status, _result_of(task))
     if task.status is Status.FAILED:
         failed, has_cancelled_step = await _failure(store, task)
-        return RunOutcome(task.id, task.status, failed.result(), has_cancelled_step)
+        return RunOutcome(task.id, task.status, failed.result(), failed.problem.code, has_cancelled_step)
     if task.status is Status.CANCELLED:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
@@ -59,28 +69,31 @@ def _result_of(task: Task) -> TaskResult:
 
 async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:
     """Return the failure that ended the run, and whether somebody caused it by cancelling a step."""
-    if differs(task.error):  # the mark of a step would be from an earlier attempt
-        return TaskFailed(TaskFailure("unexpected_error", task.error or "")), False
+    own = _own_failure(task)
+    if own is not None and own.problem.code in REPLAY_CODES:
+        return own, False  # the mark of a step would be from an earlier attempt
     last = {step.key: step.task for step in await store.steps_of(task.id)}
     for step in reversed(last.values()):
-        fields = step_fields(step)
-        if fields.get("ended_run"):
-            return failure_of(fields["ended_run"], task.error), is_step_cancelled(step)
+        ended_run = step_fields(step).ended_run
+        if ended_run:
+            return failure_of(ended_run, task.error), is_step_cancelled(step)
     for step in filter(is_step_cancelled, reversed(last.values())):  # cancelled steps are not marked
         if (step.error or "") in (task.error or ""):
             return cancelled_step_failure(step), True
-    return _own_failure(task), False
+    own = own or _invalid_program_failure(task)
+    return own or TaskFailed(TaskFailure("unexpected_error", task.error or "the run failed")), False
 
 
-def _own_failure(task: Task) -> TaskFailed:
-    """Return the failure of a run that no step ended; ignore the stored failure of an earlier attempt."""
-    if FAILURE in (task.params or {}):
-        kept = failure_of((task.params or {})[FAILURE], task.error)
-        if kept.error.message in (task.error or ""):
+def _own_failure(task: Task) -> TaskFailed | None:
+    """Return the failure stored with a run that no step ended; None for that of an earlier attempt."""
+    text, stored = task.error or "", (task.params or {}).get(FAILURE)
+    if isinstance(stored, dict):
+        kept = failure_of(msgspec.convert(stored, StoredFailure), text)
+        if kept.error.message in text:
             return kept
-    return _invalid_program_failure(task) or TaskFailed(
-        TaskFailure("unexpected_error", task.error or "the run failed")
-    )
+    # Older records have the code of a replay mismatch only in their text.
+    code = next((code for code in REPLAY_CODES if text.startswith(f"{code}: ")), None)
+    return None if code is None else TaskFailed(TaskFailure("unexpected_error", text), code=code)
 
 
 def _invalid_program_failure(task: Task) -> TaskFailed | None:
@@ -114,7 +127,7 @@ def spent_by(tasks: Iterable[Task]) -> Spent:
 
 def _step_id(task: Task, by_id: Mapping[TaskId, Task]) -> tuple[TaskId, str]:
     """Return the id of the run that contains the step, and the step key."""
-    key = str(step_fields(task).get(KEY))
+    key = step_fields(task).key
     while is_step(task) and task.parent_id is not None and task.parent_id in by_id:
         task = by_id[task.parent_id]
     return task.id, key

@@ -25,7 +25,7 @@ from weft.runs.step_records import question_name
 from weft.store.protocol import EVERYONE, TaskStore
 from weft.tasks.questions import ANSWER, QUESTION, answer_of, due_at
 from weft.tasks.record import Status, Task
-from weft.tasks.steps import DUE_AT, step_fields
+from weft.tasks.steps import step_fields
 from weft.telemetry.spans import SUSPENDED
 
 MOST_SECONDS = 10**9
@@ -109,7 +109,7 @@ class Questions:
             name,
             QUESTION,
             inputs={QUESTION: question},
-            facts={DUE_AT: due} if due is not None else {},
+            facts={"due_at": due} if due is not None else {},
             before=before,
         )
         if before is not None:
@@ -243,7 +243,7 @@ def _spawner_of(key: str) -> str:
 def _has_ended(task: Task) -> bool:
     """Return whether somebody answered or cancelled the question; False if the program cancelled it."""
     if task.status is Status.CANCELLED:
-        return not step_fields(task).get("called_off")
+        return not step_fields(task).called_off
     return task.status is Status.COMPLETED
 
 

@@ -11,7 +11,7 @@ from weft.language.source import NOWHERE, Span
 from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.models import StoredStep
 from weft.tasks.record import JsonObject, Status, Task
-from weft.tasks.steps import step_fields, unrecorded_usage
+from weft.tasks.steps import Usage, step_fields, unrecorded_usage
 
 
 class ReplayAction(Enum):
@@ -123,7 +123,7 @@ class RecordedSteps:
         while key:
             key = key.rpartition("/")[0]
             ancestor = self._by_key.get(key)
-            if ancestor is not None and step_fields(ancestor.task).get("kind") == "atomic":
+            if ancestor is not None and step_fields(ancestor.task).kind == "atomic":
                 return False
         return True
 
@@ -132,10 +132,9 @@ class RecordedSteps:
         fields = step_fields(task)
         if is_step_cancelled(task):
             return ReplayAction.GIVEN  # the program gets it as a failure
-        has_outcome = task.status is Status.COMPLETED or (
-            task.status is Status.FAILED and "failure" in fields
-        )
-        return ReplayAction.GIVEN if has_outcome and not fields.get("ended_run") else ReplayAction.PERFORMED
+        has_failure = task.status is Status.FAILED and fields.failure is not None
+        has_outcome = task.status is Status.COMPLETED or has_failure
+        return ReplayAction.GIVEN if has_outcome and not fields.ended_run else ReplayAction.PERFORMED
 
 
 def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
@@ -145,7 +144,7 @@ def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
 
 def is_step_cancelled(task: Task) -> bool:
     """Return whether somebody has cancelled the step, as opposed to the program itself."""
-    return task.status is Status.CANCELLED and not step_fields(task).get("called_off")
+    return task.status is Status.CANCELLED and not step_fields(task).called_off
 
 
 def resumable(found: StoredStep | None) -> Task | None:
@@ -154,9 +153,9 @@ def resumable(found: StoredStep | None) -> Task | None:
     return None if found is None or is_over else found.task
 
 
-def prior_usage(past: RecordedSteps, key: str, task: Task) -> JsonObject:
-    """Return the usage of earlier attempts that no recorded turn contains, as step fields, perhaps empty."""
-    return unrecorded_usage(task, _parts(past, key)).as_step_fields()
+def prior_usage(past: RecordedSteps, key: str, task: Task) -> Usage:
+    """Return the usage of earlier attempts that no recorded turn contains."""
+    return unrecorded_usage(task, _parts(past, key))
 
 
 def _parts(past: RecordedSteps, key: str) -> Iterator[Task]:

@@ -13,7 +13,7 @@ from weft.limits import MAX_NAME_CHARACTERS
 from weft.secrets.registry import has_secrets, redact_json
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import error_text
-from weft.tasks.steps import step_fields
+from weft.tasks.steps import StoredFailure, with_step_fields
 from weft.text import clean_text
 
 KINDS: dict[type[Any], str] = {
@@ -103,9 +103,9 @@ FAILURE = "failure"
 """Key in a run's `params` of a failure that was not caused by a step."""
 
 
-def failure_json(error: TaskFailed) -> JsonObject:
-    """Return a failure as JSON that `failure_of` reads back."""
-    return {"code": error.problem.code, "error": msgspec.to_builtins(error.error)}
+def stored_failure(error: TaskFailed) -> StoredFailure:
+    """Return a failure in the form that `failure_of` reads back."""
+    return StoredFailure(error.problem.code, msgspec.to_builtins(error.error))
 
 
 def cancelled_step_failure(task: Task) -> TaskFailed:
@@ -113,13 +113,15 @@ def cancelled_step_failure(task: Task) -> TaskFailed:
     return TaskFailed(TaskFailure("execution_halted", task.error or "the step was cancelled"))
 
 
-def failure_of(stored: Any, text: str | None) -> TaskFailed:
+def failure_of(stored: StoredFailure | None, text: str | None) -> TaskFailed:
     """Return the stored failure, or an `unexpected_error` with `text` if it cannot be read."""
     try:
-        error: TaskError = msgspec.convert(stored["error"], TaskError)
-        return TaskFailed(_with_output(error), code=str(stored["code"]))
-    except (msgspec.ValidationError, TypeError, KeyError):
-        return TaskFailed(TaskFailure("unexpected_error", text or "the step failed"))
+        if stored is not None:
+            error: TaskError = msgspec.convert(stored.error, TaskError)
+            return TaskFailed(_with_output(error), code=str(stored.code))
+    except msgspec.ValidationError:
+        pass
+    return TaskFailed(TaskFailure("unexpected_error", text or "the step failed"))
 
 
 def _with_output(error: TaskError) -> TaskError:
@@ -148,8 +150,8 @@ def completed(task: Task, result: JsonObject, now: datetime) -> Task:
 
 def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
     """Return the failed record; a BudgetExceeded is not stored for replay, which counts budgets again."""
-    facts = {} if isinstance(error, BudgetExceeded) else {"failure": failure_json(error)}
-    params = with_mark(task, **facts).params
+    facts = {} if isinstance(error, BudgetExceeded) else {"failure": stored_failure(error)}
+    params = with_step_fields(task, **facts).params
     return evolve(
         task,
         status=Status.FAILED,
@@ -162,17 +164,10 @@ def failed(task: Task, error: TaskFailed, now: datetime) -> Task:
 
 def cancelled_by_program(task: Task, now: datetime) -> Task:
     """Return the record of a step that the program itself has cancelled."""
-    params = with_mark(task, called_off=True).params
     return evolve(
-        task,
+        with_step_fields(task, called_off=True),
         status=Status.CANCELLED,
         error=CANCELLED_BY_PROGRAM,
-        params=params,
         completed_at=now,
         updated_at=now,
     )
-
-
-def with_mark(task: Task, **facts: Any) -> Task:
-    """Return the record with further fields in `params.step`."""
-    return evolve(task, params={**(task.params or {}), "step": {**step_fields(task), **facts}})

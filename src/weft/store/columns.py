@@ -28,7 +28,7 @@ from weft.tasks.record import (
     Task,
 )
 from weft.tasks.states import Completed, Started, error_text, require_object, transition
-from weft.tasks.steps import KEY, OLD_PROMPT, digests_of, is_step, step_fields, with_current_names
+from weft.tasks.steps import OLD_PROMPT, digests_of, is_step, step_fields, with_current_names
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
 _MEMBERS_OF_FIELD = tuple(
@@ -116,7 +116,7 @@ def _step_row(task: Task, parents: Mapping[TaskId, TaskId | None]) -> StepRow:
     digests = digests_of(task)
     if run_id is None or digests is None:
         return run_id, None, None, None
-    return run_id, str(step_fields(task)[KEY]), digests.asked, digests.reuse
+    return run_id, step_fields(task).key, digests.asked, digests.reuse
 
 
 def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool]]:

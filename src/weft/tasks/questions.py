@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from weft.ids import TaskId
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task, evolve
-from weft.tasks.steps import DUE_AT, step_fields
+from weft.tasks.steps import step_fields
 
 QUESTION = "question"
 """The kind of a step that is a question."""
@@ -15,7 +15,7 @@ ANSWER = "answer"
 
 
 def is_question(task: Task) -> bool:
-    return step_fields(task).get("kind") == QUESTION
+    return step_fields(task).kind == QUESTION
 
 
 def is_open_question(task: Task) -> bool:
@@ -37,9 +37,9 @@ def answer_of(task: Task) -> str:
 
 def due_at(task: Task) -> datetime | None:
     """Return the deadline of a question; None if it has no deadline."""
-    text = step_fields(task).get(DUE_AT)
+    text = step_fields(task).due_at
     try:
-        due = datetime.fromisoformat(text) if isinstance(text, str) else None
+        due = None if text is None else datetime.fromisoformat(text)
     except ValueError:
         return None
     return due if due is None or due.tzinfo is not None else due.replace(tzinfo=UTC)

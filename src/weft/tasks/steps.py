@@ -3,22 +3,20 @@
 import re
 from collections.abc import Iterable
 from operator import add
+from typing import Any
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, fields
 
+from weft.ids import TaskId
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
 
 STEP = "step"
-KEY, KIND = "key", "kind"
-DUE_AT = "due_at"
-"""Deadline of a question in ISO 8601: when the enclosing time limit is reached."""
 PROMPT = "prompt"
 """Entry of `params` that shows what the step sent: to a model, a script or memory."""
 OLD_PROMPT = "asked"
 """Name of the `PROMPT` entry in older stores."""
-DIGESTS = "digests"
-"""Entry of `params.step`, only in exported documents and in records imported from such a document."""
 DIGESTS_VERSION = 1
 """Must be increased when the digest of the same request changes (`weft.runs.reuse`)."""
 
@@ -30,90 +28,14 @@ _KEY_PART = re.compile(r"(\d+)|([^\d/#!]+)|([#!])")
 _LAST_POSITION = 2**62
 
 
-def step_fields(task: Task) -> JsonObject:
-    """Return the `params.step` of a record; empty if it is not a step."""
-    found = (task.params or {}).get(STEP)
-    return found if isinstance(found, dict) else {}
+class StoredFailure(Struct, frozen=True):
+    """A failure as JSON, with its code; `weft.runs.step_records` reads it."""
+
+    code: Any = ""
+    error: Any = None
 
 
-def with_current_names(params: JsonObject) -> JsonObject:
-    """Return the params of a record that an older version stored, with today's names."""
-    if STEP not in params:
-        return params
-    return {PROMPT if name == OLD_PROMPT else name: value for name, value in params.items()}
-
-
-def initial_step_fields(task: Task) -> JsonObject:
-    """Return the fields of a step as they were when it started, without those of its outcome."""
-    return {name: value for name, value in step_fields(task).items() if name in (KEY, KIND, DUE_AT)}
-
-
-class Digests(Struct, frozen=True):
-    """The digests by which a step is found on replay and for reuse."""
-
-    asked: str
-    """Digest of the request; it must be equal on replay and in a fork."""
-    reuse: str | None = None
-    """Digest by which other runs find the completed step; None: it is not reusable."""
-
-
-def with_digests(task: Task, digests: Digests) -> Task:
-    """Return the step with its digests in `params.step`, for a document that another store imports."""
-    found = {"version": DIGESTS_VERSION, "asked": digests.asked, "reuse": digests.reuse}
-    return evolve(task, params={**(task.params or {}), STEP: {**step_fields(task), DIGESTS: found}})
-
-
-def digests_of(task: Task) -> Digests | None:
-    """Return the digests that were imported with a step; None if it has none of the current version."""
-    found = step_fields(task).get(DIGESTS)
-    if not isinstance(found, dict) or found.get("version") != DIGESTS_VERSION:
-        return None
-    asked, reuse = found.get("asked"), found.get("reuse")
-    if not isinstance(asked, str):
-        return None
-    is_reusable = isinstance(reuse, str) and task.status is Status.COMPLETED
-    return Digests(asked, reuse if is_reusable else None)
-
-
-def ended_with_run(step: Task, run: Task) -> Task:
-    """Return an open step as it is after its run has ended: cancelled and without digests."""
-    fields = {name: value for name, value in step_fields(step).items() if name != DIGESTS}
-    return evolve(
-        step,
-        status=Status.CANCELLED,
-        error=ENDED_WITH_RUN,
-        params={**(step.params or {}), STEP: fields},
-        completed_at=run.completed_at,
-        updated_at=run.completed_at,
-    )
-
-
-def is_step(task: Task) -> bool:
-    """Return whether a run of a program made the record. Engines do not claim steps."""
-    return task.schemas is None and bool(step_fields(task).get("key"))
-
-
-ProgramPosition = tuple[tuple[int, str], ...]
-
-
-def program_position(task: Task) -> ProgramPosition:
-    """Return the position of a step in its program, as a sortable key; empty for other tasks."""
-    return program_position_of_key(str(step_fields(task).get("key") or ""))
-
-
-def program_position_of_key(key: str) -> ProgramPosition:
-    """Return the position of a step key in its program: turns (`#`) come first, limits (`!`) last."""
-    return tuple(
-        (int(number), "") if number else ({"#": -1, "!": _LAST_POSITION}.get(mark, 0), word)
-        for number, word, mark in _KEY_PART.findall(key)
-    )
-
-
-SPENT = "spent"
-"""The entry of `params.step` with the usage of earlier attempts that left no stored response."""
-
-
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens and cost of model turns."""
 
     turns: int = 0
@@ -137,15 +59,146 @@ class Usage(Struct, frozen=True):
             *(max(0, mine - theirs) for mine, theirs in zip(astuple(self), astuple(other), strict=True))
         )
 
-    def as_step_fields(self) -> JsonObject:
-        """Return the usage as an entry of `params.step`; empty if it is zero."""
-        spent = {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
-        return {SPENT: spent} if spent else {}
+
+class StepFields(Struct, frozen=True, kw_only=True):
+    """The `params.step` of a record that a run of a program made."""
+
+    key: str = ""
+    """The step key. Empty: the record is not a step."""
+    kind: str = ""
+    due_at: str | None = None
+    """Deadline of a question in ISO 8601: when the enclosing time limit is reached."""
+    failure: StoredFailure | None = None
+    """The failure that replay gives again."""
+    ended_run: StoredFailure | None = None
+    """The failure with which the step ended its run; a resumed run performs the step again."""
+    called_off: bool = False
+    """Whether the program itself has cancelled the step."""
+    unfit: bool = False
+    """Whether other runs must not reuse the result."""
+    spent: Usage | None = None
+    """The usage of earlier attempts that left no stored response."""
+    link_of: TaskId | None = None
+    """In an archive: the first source of a step that was a link."""
+    steps: int | None = None
+    limits: int | None = None
+    used: Any = None
+    """Of a reached limit: the operations before it, the limits in force, and what was used."""
+    digests: JsonObject | None = None
+    """Only in exported documents and in records imported from such a document."""
+
+
+NO_FIELDS = StepFields()
+
+
+def step_fields(task: Task) -> StepFields:
+    """Return the decoded `params.step` of a record; all defaults if it is not a step."""
+    found = (task.params or {}).get(STEP)
+    if found.__class__ is not dict:
+        return NO_FIELDS
+    try:
+        return msgspec.convert(found, StepFields)
+    except msgspec.ValidationError:  # anybody can submit a record: what is malformed counts as absent
+        return StepFields(**_valid_fields(found))
+
+
+def _valid_fields(found: JsonObject) -> dict[str, Any]:
+    valid = {}
+    for field in fields(StepFields):
+        try:
+            if field.name in found:
+                valid[field.name] = msgspec.convert(found[field.name], field.type)
+        except msgspec.ValidationError:
+            continue
+    return valid
+
+
+def with_step_fields(task: Task, **changes: Any) -> Task:
+    """Return the record with changed fields in its `params.step`; None removes a field."""
+    params = task.params or {}
+    found = {**(params.get(STEP) or {}), **msgspec.to_builtins(changes)}
+    return evolve(
+        task, params={**params, STEP: {name: value for name, value in found.items() if value is not None}}
+    )
+
+
+def with_current_names(params: JsonObject) -> JsonObject:
+    """Return the params of a record that an older version stored, with today's names."""
+    if STEP not in params:
+        return params
+    return {PROMPT if name == OLD_PROMPT else name: value for name, value in params.items()}
+
+
+def restarted_step(task: Task, spent: Usage) -> Task:
+    """Return the step without the fields of its outcome, with the usage that earlier attempts spent."""
+    fields = step_fields(task)
+    bare = evolve(task, params={**(task.params or {}), STEP: {}})
+    usage = None if spent == Usage() else spent
+    return with_step_fields(bare, key=fields.key, kind=fields.kind, due_at=fields.due_at, spent=usage)
+
+
+class Digests(Struct, frozen=True):
+    """The digests by which a step is found on replay and for reuse."""
+
+    asked: str
+    """Digest of the request; it must be equal on replay and in a fork."""
+    reuse: str | None = None
+    """Digest by which other runs find the completed step; None: it is not reusable."""
+
+
+def with_digests(task: Task, digests: Digests) -> Task:
+    """Return the step with its digests in `params.step`, for a document that another store imports."""
+    found = {"version": DIGESTS_VERSION, "asked": digests.asked, "reuse": digests.reuse}
+    return with_step_fields(task, digests=found)
+
+
+def digests_of(task: Task) -> Digests | None:
+    """Return the digests that were imported with a step; None if it has none of the current version."""
+    found = step_fields(task).digests
+    if found is None or found.get("version") != DIGESTS_VERSION:
+        return None
+    asked, reuse = found.get("asked"), found.get("reuse")
+    if not isinstance(asked, str):
+        return None
+    is_reusable = isinstance(reuse, str) and task.status is Status.COMPLETED
+    return Digests(asked, reuse if is_reusable else None)
+
+
+def ended_with_run(step: Task, run: Task) -> Task:
+    """Return an open step as it is after its run has ended: cancelled and without digests."""
+    return evolve(
+        with_step_fields(step, digests=None),
+        status=Status.CANCELLED,
+        error=ENDED_WITH_RUN,
+        completed_at=run.completed_at,
+        updated_at=run.completed_at,
+    )
+
+
+def is_step(task: Task) -> bool:
+    """Return whether a run of a program made the record. Engines do not claim steps."""
+    return task.schemas is None and bool(step_fields(task).key)
+
+
+ProgramPosition = tuple[tuple[int, str], ...]
+
+
+def program_position(task: Task) -> ProgramPosition:
+    """Return the position of a step in its program, as a sortable key; empty for other tasks."""
+    return program_position_of_key(step_fields(task).key)
+
+
+def program_position_of_key(key: str) -> ProgramPosition:
+    """Return the position of a step key in its program: turns (`#`) come first, limits (`!`) last."""
+    return tuple(
+        (int(number), "") if number else ({"#": -1, "!": _LAST_POSITION}.get(mark, 0), word)
+        for number, word, mark in _KEY_PART.findall(key)
+    )
 
 
 def is_model_step(task: Task) -> bool:
     """Return whether the record is a step that a model performs."""
-    return step_fields(task).get("kind") == "atomic"
+    return step_fields(task).kind == "atomic"
 
 
 def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
@@ -157,10 +210,8 @@ def usage_of(task: Task, below: Iterable[Task] = ()) -> Usage | None:
     if not is_model_step(task) or task.origin_type is Origin.LINK:
         return None
     own = _own_usage(task) or _sum_usage(_turn_usage(part) for part in below)
-    before = step_fields(task).get(SPENT)
-    if isinstance(before, dict):
-        own = (own or Usage()) + Usage(**{name: before.get(name, 0) for name in Usage.__struct_fields__})
-    return own
+    before = step_fields(task).spent
+    return own if before is None else (own or Usage()) + before
 
 
 def has_own_usage(task: Task) -> bool:
@@ -180,19 +231,16 @@ def unrecorded_usage(task: Task, below: Iterable[Task]) -> Usage:
 
 def _own_usage(task: Task) -> Usage | None:
     """Return the usage in the step's result or failure; None if there is no usage."""
-    failure = (step_fields(task).get("failure") or {}).get("error") or {}
-    notes = (task.result or {}).get("notes") or failure.get("notes") or {}
+    failure = step_fields(task).failure
+    error = failure.error if failure is not None and isinstance(failure.error, dict) else {}
+    notes = (task.result or {}).get("notes") or error.get("notes") or {}
     found = notes.get("usage")
     return _parse_usage(found, int(found.get("turns", 1))) if isinstance(found, dict) else None
 
 
 def _turn_usage(part: Task) -> Usage | None:
     found = (part.result or {}).get("usage")
-    return (
-        _parse_usage(found, 1)
-        if isinstance(found, dict) and step_fields(part).get("kind") == "turn"
-        else None
-    )
+    return _parse_usage(found, 1) if isinstance(found, dict) and step_fields(part).kind == "turn" else None
 
 
 def _parse_usage(found: JsonObject, turns: int) -> Usage:

@@ -61,9 +61,9 @@ async def step_lines(app: App, task: Task) -> list[str]:
     if not is_step(task):
         return []
     fields = step_fields(task)
-    lines = ["", f"step {await _describe_step(app, task)} ({printable(str(fields.get('kind')))})"]
+    lines = ["", f"step {await _describe_step(app, task)} ({printable(fields.kind)})"]
     lines += _request_lines((task.params or {}).get(PROMPT) or {})
-    source = fields.get("link_of") or (first_source(task) if task.origin_type is Origin.LINK else None)
+    source = fields.link_of or (first_source(task) if task.origin_type is Origin.LINK else None)
     if source is None:
         return [*lines, *_result_lines("answered", task)]
     found = (await app.store.get_many([source], owner=app.owner)).get(source)
@@ -78,7 +78,7 @@ async def _describe_step(app: App, task: Task) -> str:
     run = task
     while is_step(run) and run.parent_id is not None:
         run = await app.get(run.parent_id)
-    return f"{printable(str(step_fields(task).get('key')))} of run {run.id} '{printable(run.name, width=60)}'"
+    return f"{printable(step_fields(task).key)} of run {run.id} '{printable(run.name, width=60)}'"
 
 
 def _request_lines(request: dict[str, object]) -> list[str]:

@@ -15,7 +15,7 @@ from weft.tasks.parsing.inputs import mapping_problems
 from weft.tasks.parsing.problems import InvalidTasks, shown
 from weft.tasks.program_params import without_pinned_program
 from weft.tasks.record import Dependency, Origin, Status, Task, evolve, first_source
-from weft.tasks.steps import STEP, is_step, step_fields
+from weft.tasks.steps import STEP, is_step, with_step_fields
 
 NewIds = Mapping[TaskId, TaskId]
 """The id of each new record, by the id of its source."""
@@ -153,8 +153,7 @@ def as_archive(task: Task, new_ids: NewIds) -> Task:
     archived = _finished(task, new_ids, Origin.ARCHIVE, task.id)
     if not is_step(task) or task.origin_type is not Origin.LINK:
         return archived
-    fields = {**step_fields(task), "link_of": first_source(task)}
-    return evolve(archived, params={**(archived.params or {}), STEP: fields})
+    return with_step_fields(archived, link_of=first_source(task))
 
 
 def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None) -> Task:

@@ -113,7 +113,7 @@ def _steps(flow: Flow, task: Task) -> dict[str, TaskId]:
     if not task.status.is_terminal:
         raise CannotFork(f"{label} is {task.status}; only a run that is over can be forked")
     steps = {
-        str(step_fields(flow[step_id])["key"]): step_id
+        step_fields(flow[step_id]).key: step_id
         for step_id, maker in made.items()
         if maker == task.id and is_step(flow[step_id])
     }
