@@ -1,7 +1,7 @@
 """Evaluating programs in tests."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from weft.evaluator.budget import EvaluationLimits
@@ -9,6 +9,7 @@ from weft.evaluator.effects import (
     UNLIMITED,
     BudgetAccount,
     ContextQuery,
+    Effects,
     ModelCall,
     ScriptOutcome,
     ScriptRun,
@@ -23,7 +24,7 @@ from weft.language.sexp import read_program
 from weft.language.source import Source
 
 
-class MemoryOnly:
+class MemoryOnly(Effects):
     """Effects for pure programs: memory answers with the key of the step, after `turns` turns of the loop.
 
     `turns` are taken from the number in the query, so that a test decides the order of the answers.
@@ -63,17 +64,8 @@ class MemoryOnly:
     async def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Any:
         return list(call.positional)
 
-    async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
-        return await body()
-
     def log(self, message: str) -> None:
         self.messages.append(message)
-
-    def tools(self) -> frozenset[str] | None:
-        return None
-
-    def schema_text(self, path: str, source: str) -> str:
-        raise FileNotFoundError(path)
 
 
 def an_evaluator(effects: MemoryOnly | None = None, **limits: Any) -> Evaluator:

@@ -29,6 +29,7 @@ from weft.evaluator.effects import (
     BudgetAccount,
     Composite,
     ContextQuery,
+    Effects,
     ModelCall,
     ScriptOutcome,
     ScriptRun,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class LocalEffects:
+class LocalEffects(Effects):
     """Sends requests to models, runs scripts with the `command` executor, calls tools and queries memory.
 
     Resources that are not passed in are created on first use from the project's `weft.toml`.
@@ -304,10 +305,6 @@ class LocalEffects:
     def log(self, message: str) -> None:
         """Pass a message to `log_message`."""
         self._log_message(message)
-
-    def tools(self) -> frozenset[str] | None:
-        """Return None: the tools of MCP servers are known only once they are connected."""
-        return None
 
     def schema_text(self, path: str, source: str) -> str:
         """Return the text of a schema file; its path is relative to the file of the program."""

@@ -1,4 +1,4 @@
-"""The Effects protocol: the requests of the evaluator and the interface that performs them.
+"""The requests of the evaluator, and the base class of the effects that perform them.
 
 A model can request subtasks while its own task is running. If its template lists SPAWN_TOOL, the step
 carries a `Spawn` that evaluates the subtask below that step, with the same effects and budgets.
@@ -7,15 +7,16 @@ The evaluator is deterministic. A step's key says where in the evaluation the st
 whenever the same program is evaluated with the same results, whatever ran concurrently.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from typing import Any, Protocol
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from weft.evaluator.results import TaskResult
-from weft.evaluator.tools import ToolDefinition
+from weft.evaluator.tools import RecordQuestion, ToolDefinition
 from weft.ids import TaskId
+from weft.language.file_paths import RequiredFile
 from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import ContextAssembly, ContextManagement, HistorySettings, OutputFormat
 from weft.language.traversal import SPAWN_TOOL as SPAWN_TOOL
@@ -295,10 +296,11 @@ class ScriptOutcome(Struct, frozen=True):
     is_timed_out: bool = False
 
 
-class Effects(Protocol):
+class Effects:
     """Performs the requests of a program. Raises TaskFailed or another WeftError.
 
-    Methods return coroutines, or `Resolved` if the result is already known.
+    The first four methods return coroutines, or `Resolved` if the result is already known; a subclass
+    implements those that its programs need. The others have a default.
     """
 
     def call_model(
@@ -309,34 +311,56 @@ class Effects(Protocol):
         The cost is reserved in the account before the request. If the account is not used, `notes.usage` of
         the result (`tokens`, or `input_tokens` and `output_tokens`, and `cost`) is counted afterwards.
         """
-        ...
+        raise NotImplementedError
 
     def run_script(self, step: Step, run: ScriptRun) -> Awaitable[ScriptOutcome]:
         """Run the script and return its outcome, whatever its exit code."""
-        ...
+        raise NotImplementedError
 
     def call_tool(self, step: Step, call: ToolCall, account: BudgetAccount = UNLIMITED) -> Awaitable[Any]:
         """Return the result of the tool as JSON. A tool that calls a model charges the account."""
-        ...
+        raise NotImplementedError
 
     def get_context(
         self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
     ) -> Awaitable[dict[str, Any]]:
         """Return the AssociativeMatchResult as JSON. Ranking by a model is charged to the account."""
-        ...
+        raise NotImplementedError
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """Return the recorded result of a composite, else that of `body`. A ValueResult keeps its type."""
-        ...
+        return await body()
 
     def log(self, message: str) -> None:
         """Record a message of `log-message`; it is not a step."""
-        ...
 
     def tools(self) -> frozenset[str] | None:
         """Return the names of the available tools; None if they are unknown."""
-        ...
+        return None
 
     def schema_text(self, path: str, source: str) -> str:
         """Return the text of a JSON Schema file that the program `source` refers to. Raise OSError."""
-        ...
+        raise FileNotFoundError(path)
+
+    async def call_model_journaled(
+        self, step: Step, call: ModelCall, account: BudgetAccount, journal: Any
+    ) -> TaskResult:
+        """Call the model as `call_model` does, but look up each turn and tool call in the journal first.
+
+        The journal is a `weft.llm.turn_log.TurnJournal`. By default the whole session is one turn.
+        """
+        result: TaskResult = await journal.whole(lambda: self.call_model(step, call, account))
+        return result
+
+    async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
+        """Return what an outcome depends on besides the request, as JSON; None: it must not be reused."""
+        return None
+
+    def ask_through(self, keep: RecordQuestion) -> None:
+        """Ask people through `keep` from now on, which records the questions."""
+
+    async def require_files(self, files: Iterable[RequiredFile]) -> None:
+        """Raise TaskFailed for the first file that cannot be read."""
+
+    async def close(self) -> None:
+        """Close connections and end server processes."""

@@ -25,7 +25,7 @@ from weft.evaluator.results import TaskResult
 T = TypeVar("T")
 
 
-class MeteredEffects:
+class MeteredEffects(Effects):
     """Counts every call in the scope of the branch that makes it, then passes it on to other effects.
 
     Every call but that of a script gets an account of the scope. If a model call does not use its account,

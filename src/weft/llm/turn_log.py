@@ -19,6 +19,10 @@ class TurnJournal(Protocol):
     makes the same turns and calls in the same order.
     """
 
+    async def whole(self, call: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        """Perform a session that is not journalled turn by turn."""
+        ...
+
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
         """Return the data context of the session, of type `kind`: recorded if resumed, else from `find`."""
         ...
@@ -52,6 +56,9 @@ class TurnJournal(Protocol):
 
 class NullTurnLog:
     """A journal that performs every call and records nothing."""
+
+    async def whole(self, call: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        return await call()
 
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
         return await find()

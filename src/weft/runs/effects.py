@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 
@@ -27,7 +27,6 @@ from weft.evaluator.resolved import Resolved, map_result
 from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
 from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.task_fields import AIDER_SUBTYPES
-from weft.llm.turn_log import TurnJournal
 from weft.runs.cancellation import CancellationWatcher
 from weft.runs.fork import Fork
 from weft.runs.journal import Journal, OpenStep
@@ -84,27 +83,7 @@ Perform = Callable[[OpenStep], Awaitable[tuple[JsonObject, dict[str, Any]]]]
 """Performs a step; returns its result, and keyword arguments for `Journal.complete`."""
 
 
-@runtime_checkable
-class KeepsTurns(Protocol):
-    """Effects with model sessions that can be journalled turn by turn."""
-
-    async def call_model_journaled(
-        self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal
-    ) -> TaskResult:
-        """Call the model as `call_model` does, but look up each turn and tool call in the journal first."""
-        ...
-
-
-@runtime_checkable
-class KnowsSurroundings(Protocol):
-    """Effects that know what the outcome of a script or tool depends on besides its request."""
-
-    async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
-        """Return the further facts that the outcome depends on, as JSON; None if it must not be reused."""
-        ...
-
-
-class DurableEffects:
+class DurableEffects(Effects):
     """Records each effect of a program as a step; `inner` performs only steps without a recorded outcome."""
 
     def __init__(
@@ -119,9 +98,7 @@ class DurableEffects:
         fork: Fork | None = None,
     ) -> None:
         self._inner = inner
-        self._turn_keeper = inner if isinstance(inner, KeepsTurns) else None
         self._journal = journal
-        self._surroundings = inner if isinstance(inner, KnowsSurroundings) else None
         self._reusable = ReusableResults(store, journal, fork, is_reusing=is_reusing)
         self._slots = slots
         self._schema_text = schema_text or inner.schema_text
@@ -144,11 +121,8 @@ class DurableEffects:
                         await self._with_record(step, opened), call, account
                     )
                 return result_json(edited), {}
-            if self._turn_keeper is None:
-                async with self._slots:
-                    return result_json(await self._inner.call_model(step, call, account)), {}
             turns = JournaledSession(self._journal, step, call, self._slots, self._reusable.find)
-            result = await self._turn_keeper.call_model_journaled(step, call, account, turns)
+            result = await self._inner.call_model_journaled(step, call, account, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}
             # A response cut short by a budget is not reused by runs that may have a larger budget.
@@ -241,7 +215,7 @@ class DurableEffects:
 
     async def _reuse_hash(self, request: ScriptRun | ToolCall) -> str | None:
         """Return the digest under which other runs find the outcome; None if they must not reuse it."""
-        facts = None if self._surroundings is None else await self._surroundings.result_depends_on(request)
+        facts = await self._inner.result_depends_on(request)
         return None if facts is None else reuse_digest(type(request).__name__, request, facts)
 
     def _replay_or_perform(self, step: Step, perform: Perform) -> "Awaitable[_Outcome]":

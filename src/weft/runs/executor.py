@@ -1,8 +1,8 @@
 """The executor of programs: evaluates a program and stores its steps below the task."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -18,14 +18,14 @@ from weft.evaluator.results import TaskFailure
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import NewTaskId, TaskId
 from weft.language.diagnostics import InvalidProgram
-from weft.language.file_paths import RequiredFile, find_required_files
+from weft.language.file_paths import find_required_files
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.fork import Fork, may_reuse
 from weft.runs.journal import Journal
 from weft.runs.limit_log import RunHistory
 from weft.runs.program import StoredProgram, as_params, main_of, program_of, resolve_workdir, with_model
-from weft.runs.questions import AsksPeople, Questions
+from weft.runs.questions import Questions
 from weft.runs.sessions import LeasedSlots
 from weft.runs.step_records import FAILURE, stored_failure
 from weft.runs.step_writer import StepWriter
@@ -42,20 +42,6 @@ MAX_CALLS = 1_000_000
 
 NewEffects = Callable[[StoredProgram], Effects]
 """Creates the effects of one evaluation (models, scripts, tools, memory), which the executor closes."""
-
-
-@runtime_checkable
-class LooksForFiles(Protocol):
-    """Effects that can check in advance that files exist."""
-
-    async def require_files(self, files: Iterable[RequiredFile]) -> None: ...
-
-
-@runtime_checkable
-class Closable(Protocol):
-    """Effects that hold connections or server processes."""
-
-    async def close(self) -> None: ...
 
 
 class TemplateExecutor:
@@ -103,8 +89,7 @@ class TemplateExecutor:
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
         inner = self._new_effects(program)
-        if isinstance(inner, AsksPeople):
-            inner.ask_through(questions.ask)
+        inner.ask_through(questions.ask)
         effects = DurableEffects(
             inner,
             journal,
@@ -116,7 +101,7 @@ class TemplateExecutor:
         )
         evaluator = Evaluator(effects, limits=_limits(program), history=RunHistory(journal))
         is_first = not journal.past and fork is None
-        files = inner if is_first and isinstance(inner, LooksForFiles) else None
+        files = inner if is_first else None
         try:
             value = await _evaluate(evaluator, program, work.inputs, files)
             await journal.end()
@@ -146,8 +131,7 @@ class TemplateExecutor:
             effects.stop()
             questions.close()
             self._forget_writer(work.task.id, journal.writer)
-            if isinstance(inner, Closable):
-                await inner.close()
+            await inner.close()
         return result_json(as_result(value))
 
     async def _open_journal(self, work: Work) -> Journal:
@@ -220,7 +204,7 @@ class RegisteredExecutor:
 
 
 async def _evaluate(
-    evaluator: Evaluator, program: StoredProgram, inputs: JsonObject, files: LooksForFiles | None
+    evaluator: Evaluator, program: StoredProgram, inputs: JsonObject, files: Effects | None
 ) -> Any:
     """Return the value of a program; with `files`, check first that the files it names can be read."""
     main, bindings = main_of(program, inputs)

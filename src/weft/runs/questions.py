@@ -9,13 +9,13 @@ import asyncio
 import logging
 from collections import Counter
 from datetime import datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.joins import enclosing_scope
 from weft.evaluator.results import TaskFailure
-from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskAtTerminal, RecordQuestion
+from weft.evaluator.tools import ANSWERED_ELSEWHERE, AskAtTerminal
 from weft.executors.protocol import Suspend
 from weft.ids import TaskId
 from weft.runs.journal import Journal, OpenStep
@@ -61,15 +61,6 @@ QUIET_SECONDS = 0.1
 
 LOOK_SECONDS = 0.5
 """Interval between checks of the store for answers from other processes."""
-
-
-@runtime_checkable
-class AsksPeople(Protocol):
-    """Effects that can ask people through a function that records the questions."""
-
-    def ask_through(self, keep: RecordQuestion) -> None:
-        """Ask questions through `keep` from now on."""
-        ...
 
 
 class Questions:

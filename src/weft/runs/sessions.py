@@ -77,6 +77,10 @@ class JournaledSession:
         """The step of another run that the result is reused from."""
         self.reuse_hash: str | None = None
 
+    async def whole(self, call: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
+        async with self._slots:
+            return await call()
+
     async def context(self, kind: type[C], find: Callable[[], Awaitable[C]]) -> C:
         """Return the recorded data of the session's start, even if files have changed, or find new data."""
         key = f"{self._step.key}#1"

@@ -11,6 +11,7 @@ from weft.evaluator.effects import (
     BudgetAccount,
     Composite,
     ContextQuery,
+    Effects,
     ModelCall,
     ScriptOutcome,
     ScriptRun,
@@ -75,7 +76,7 @@ Outcome = Any
 """The outcome of a script: a ScriptOutcome; a text, used as standard output; an exception to raise."""
 
 
-class InMemoryEffects:
+class InMemoryEffects(Effects):
     """Effects that perform nothing: they return scripted responses and record every request.
 
     `answers` is a list of responses (used in order), a mapping, or a function of the request. A mapping is
