@@ -26,6 +26,8 @@ class Answer(NamedTuple):
     tools: tuple[AskedTool, ...] = ()
     input_tokens: int = 11
     output_tokens: int = 7
+    cached_tokens: int = 0
+    """Those of the input that the provider had in its cache."""
     finish: str = "stop"
     """In OpenAI's words: stop, length, tool_calls, content_filter."""
     model: str = "served-model"
@@ -93,6 +95,7 @@ def _openai_usage(answer: Answer) -> dict[str, Any]:
         "prompt_tokens": answer.input_tokens,
         "completion_tokens": answer.output_tokens,
         "total_tokens": answer.input_tokens + answer.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
     }
 
 
@@ -141,7 +144,11 @@ def _anthropic(answer: Answer) -> dict[str, Any]:
         "content": content,
         "stop_reason": _anthropic_finish(answer),
         "stop_sequence": None,
-        "usage": {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens},
+        "usage": {
+            "input_tokens": answer.input_tokens - answer.cached_tokens,
+            "cache_read_input_tokens": answer.cached_tokens,
+            "output_tokens": answer.output_tokens,
+        },
     }
 
 
@@ -194,6 +201,7 @@ def _google_rest(answer: Answer) -> dict[str, Any]:
         "responseId": "response-1",
         "usageMetadata": {
             "promptTokenCount": answer.input_tokens,
+            "cachedContentTokenCount": answer.cached_tokens,
             "candidatesTokenCount": answer.output_tokens,
             "totalTokenCount": answer.input_tokens + answer.output_tokens,
         },

@@ -12,9 +12,13 @@ from tests.runs_bench import MortalStore, RunsBench
 from weft.app.export import export_flow
 from weft.app.wiring import open_store
 from weft.config.settings import Settings
+from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
 from weft.ids import TaskId, new_task_id
+from weft.llm.errors import ModelError
+from weft.llm.payload import ModelReply, Usage
+from weft.llm.protocol import StaticModels
 from weft.runs import cancellation
 from weft.store.protocol import EVERYONE, TaskFilter, TaskStore
 from weft.tasks.flow import Flow, nested_json
@@ -24,8 +28,9 @@ from weft.tasks.operations.lifecycle import CannotDelete
 from weft.tasks.program_params import in_folder
 from weft.tasks.record import Origin, Status, Task
 from weft.tasks.states import FrozenTask
-from weft.tasks.steps import is_step, program_position, step_fields
+from weft.tasks.steps import is_model_step, is_step, program_position, step_fields
 from weft.testing.in_memory_effects import InMemoryEffects
+from weft.testing.scripted_model import ScriptedModel
 
 ASK = '(deftask ask (x) :instructions "{{x}}")'
 PROGRAM = f"""{ASK}
@@ -466,3 +471,23 @@ async def test_steps_are_left_out_of_lists_on_request(runs: RunsBench) -> None:
     assert {task.id for task in page.tasks} == {run.root_id, archive.root.id}
     assert page.total == 2
     assert (await runs.store.list(TaskFilter(), owner=EVERYONE)).total == 12
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+async def test_a_step_stores_where_its_prompt_came_from(runs: RunsBench, is_failing: bool) -> None:
+    usage = Usage(input_tokens=9, output_tokens=1, cache_read_tokens=5)
+    reply = ModelReply(text="ok", usage=usage, model="m", first_token_seconds=0.25)
+    model = ScriptedModel([ModelError("llm_error", "it is down") if is_failing else reply])
+    runs.effects = lambda: LocalEffects(models=StaticModels(model))
+
+    run = await runs.run('(deftask ask (x) :instructions "Tell me about {{x}}.")\n(ask "cats")')
+
+    (step,) = [task for task in steps_in(await runs.app().flow_of(run.root_id)) if is_model_step(task)]
+    found = step_fields(step).request
+    assert found is not None
+    assert [(part.kind, part.source, part.start, part.length) for part in found.parts] == [
+        ("instructions", "prompt", 0, 19),
+        ("inputs", "x", 14, 4),
+    ]
+    expected = (0, None) if is_failing else (5, 0.25)
+    assert (found.cache_read_tokens, found.first_token_seconds) == expected

@@ -101,6 +101,8 @@ class Handler:
                 raise
             message = f"the task took longer than {seconds:g} seconds"
             raise session_run.failed(TaskFailure("execution_timeout", message)) from None
+        finally:
+            session_run.record_facts()
 
 
 class _SessionRun:
@@ -129,6 +131,7 @@ class _SessionRun:
         self._is_bound = False
         """Whether a budget limits the length of the current response."""
         self._usage = Usage(cost=0.0)
+        self._first_token_seconds: float | None = None
         self._turns = 0
         self._called_tools: list[str] = []
         self._refusals: list[dict[str, str]] = []
@@ -207,6 +210,8 @@ class _SessionRun:
                 self._turn_failed(reservation.settle_partial(model, "".join(self._streamed), failed))
                 raise
         usage = reservation.settle(model, reply.usage, attempts.charged_requests(is_failed=False))
+        if not self._turns:
+            self._first_token_seconds = reply.first_token_seconds
         self._count(usage)
         session.add(reply)
         self._streamed.clear()
@@ -283,7 +288,7 @@ class _SessionRun:
             message = f"a content filter of '{self._handler.model.id}' stopped the response"
             raise self.failed(TaskFailure("llm_error", message, content=reply.text or None))
         if reply.finish_reason == "length":
-            if session.schema is not None:
+            if session.is_json:
                 raise self._exhausted(session, session.output_exhausted(reply))
             notes["truncated"] = True
             tokens, template = reply.usage.output_tokens, self._call.template
@@ -298,6 +303,18 @@ class _SessionRun:
         content = error.content or "".join(self._streamed) or session.content or None
         notes = {**self._notes(session), **(error.notes or {})}
         return TaskFailed(msgspec.structs.replace(error, content=content, notes=notes))
+
+    def record_facts(self) -> None:
+        """Record where the parts of the prompt came from, and what the provider reported, if it was asked."""
+        session = self._session
+        if session is not None and session.metrics.turns.used:
+            facts = msgspec.structs.replace(
+                session.provenance(),
+                cache_read_tokens=self._usage.cache_read_tokens,
+                cache_write_tokens=self._usage.cache_write_tokens,
+                first_token_seconds=self._first_token_seconds,
+            )
+            self._handler.journal.record_facts(facts)
 
     async def _begin_turn(self, session: Session) -> int:
         """Begin a turn and return the tokens of its payload; raise TaskFailed with the usage so far."""

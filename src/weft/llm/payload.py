@@ -120,6 +120,8 @@ class ModelReply(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`provider:model`, as requested."""
     response_model: str | None = None
     """The model name that the provider reports."""
+    first_token_seconds: float | None = None
+    """Seconds from the request to the first piece of the response; None if it was not streamed."""
 
 
 DIGEST_BYTES = 8

@@ -7,7 +7,7 @@ import msgspec
 
 from weft.clock import Clock
 from weft.config.sections import HandlerSettings
-from weft.evaluator.effects import ModelCall, Turn
+from weft.evaluator.effects import ModelCall
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import DataContext, ResourceExhaustion
 from weft.evaluator.tools import ToolDefinition
@@ -24,12 +24,9 @@ from weft.llm.payload import (
     TurnMetrics,
     UserMessage,
 )
-from weft.llm.prompt import context_text, output_instructions, output_schema, repair_prompt, with_inherited
+from weft.llm.prompt import Prompt, history_messages
 from weft.llm.protocol import Model
-from weft.llm.subtasks import format_result
-
-CONTINUED = "I have asked for a subtask."
-"""Text for a response that requested a subtask without any text, because providers reject empty messages."""
+from weft.tasks.steps import RequestFacts
 
 
 class Session:
@@ -57,14 +54,11 @@ class Session:
         self._clock = clock
         self._on_event = on_event
         self._tools = tools
-        self.schema = output_schema(call)
-        """The JSON Schema of the response; None for text."""
-        self._system = system_prompt(settings, call, output_instructions(self.schema, model.features))
-        self._context = context_text(with_inherited(context or DataContext(), call))
+        self._prompt = Prompt(call, settings, model.features, context or DataContext(), tools)
         self._history = call.conversation
         self.turns_left_out = 0
         """Number of oldest history turns that did not fit the context window."""
-        self._messages: list[Message] = _first_messages(call, clock.now())
+        self._messages: list[Message] = self._prompt.messages(clock.now())
         self._turns = 0
         self._last_turn_at: datetime | None = None
         self._tokens = 0
@@ -85,6 +79,15 @@ class Session:
         )
 
     @property
+    def is_json(self) -> bool:
+        """Return whether the response must be JSON."""
+        return self._prompt.schema is not None
+
+    def provenance(self) -> RequestFacts:
+        """Return where the parts of the request came from."""
+        return self._prompt.provenance(self._history)
+
+    @property
     def own_messages(self) -> tuple[Message, ...]:
         """Return the messages of this session, without the history."""
         return tuple(self._messages)
@@ -92,11 +95,11 @@ class Session:
     def construct_payload(self, max_tokens: int | None = None) -> HandlerPayload:
         """Return the payload of the next turn, unchanging parts first, because providers cache prefixes."""
         return HandlerPayload(
-            system_prompt=self._system,
-            messages=(*_history_messages(self._history), *self._messages),
-            context=self._context,
+            system_prompt=self._prompt.system,
+            messages=(*history_messages(self._history), *self._messages),
+            context=self._prompt.context,
             tools=self._tools,
-            output_schema=self.schema,
+            output_schema=self._prompt.schema,
             metadata=PayloadMetadata(
                 self._model.id,
                 max_tokens=max_tokens,
@@ -178,35 +181,3 @@ class Session:
     def _exhausted(self, resource: str, message: str, **metrics: float) -> TaskFailed:
         facts = {name: float(value) for name, value in metrics.items()}
         return TaskFailed(ResourceExhaustion(resource, message, metrics=facts, content=self.content or None))
-
-
-def system_prompt(settings: HandlerSettings, call: ModelCall, instructions: str) -> str:
-    """Join the system prompts of the settings and of the task, and the output instructions."""
-    return "\n\n".join(part for part in (settings.system_prompt, call.system, instructions) if part)
-
-
-def _first_messages(call: ModelCall, now: datetime) -> list[Message]:
-    """Return the task's prompt, the results of its subtasks, and for a repair the invalid response."""
-    messages: list[Message] = [UserMessage(call.prompt, now)]
-    for continuation in call.continuations:
-        messages.append(AssistantMessage(continuation.content or CONTINUED, timestamp=now))
-        messages.append(UserMessage(format_result(continuation.result), now))
-    if call.repair is not None:
-        messages.append(AssistantMessage(call.repair.content, timestamp=now))
-        messages.append(UserMessage(repair_prompt(call.repair.error), now))
-    return messages
-
-
-def _history_messages(turns: tuple[Turn, ...]) -> list[Message]:
-    messages: list[Message] = []
-    for turn in turns:
-        at = _parse_time(turn.at)
-        messages += [UserMessage(turn.prompt, at), AssistantMessage(turn.answer, timestamp=at)]
-    return messages
-
-
-def _parse_time(text: str | None) -> datetime | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text)
-    except ValueError:  # recorded times are not checked
-        return None

@@ -31,13 +31,16 @@ def request_attributes(payload: HandlerPayload) -> dict[str, str]:
 
 def response_attributes(reply: ModelReply) -> dict[str, str]:
     """Return the text and the tool calls of a response as span attributes."""
-    reason = "tool_call" if reply.tool_uses else _FINISH_REASONS.get(reply.finish_reason, reply.finish_reason)
     message = {
         "role": "assistant",
         "parts": _message_parts(reply.text, reply.tool_uses),
-        "finish_reason": reason,
+        "finish_reason": _finish_reason(reply),
     }
     return {"gen_ai.output.messages": _json([message])}
+
+
+def _finish_reason(reply: ModelReply) -> str:
+    return "tool_call" if reply.tool_uses else _FINISH_REASONS.get(reply.finish_reason, reply.finish_reason)
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -114,7 +117,7 @@ def _set_response(request_span: Span, reply: ModelReply) -> None:
     request_span.set(
         {
             "gen_ai.response.model": reply.response_model,
-            "gen_ai.response.finish_reasons": ["tool_calls" if reply.tool_uses else reply.finish_reason],
+            "gen_ai.response.finish_reasons": [_finish_reason(reply)],
             "gen_ai.usage.input_tokens": usage.input_tokens,
             "gen_ai.usage.output_tokens": usage.output_tokens,
             "gen_ai.usage.cache_read.input_tokens": usage.cache_read_tokens or None,

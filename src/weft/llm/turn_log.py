@@ -8,6 +8,7 @@ from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 from weft.llm.protocol import Model
+from weft.tasks.steps import RequestFacts
 
 C = TypeVar("C")
 
@@ -53,6 +54,10 @@ class TurnJournal(Protocol):
         """Return the result of a tool call: the recorded one, or the result of `call`."""
         ...
 
+    def record_facts(self, facts: RequestFacts) -> None:
+        """Store what is known about the requests of the session besides their texts."""
+        ...
+
 
 class NullTurnLog:
     """A journal that performs every call and records nothing."""
@@ -81,3 +86,5 @@ class NullTurnLog:
         self, key: str, use: ToolUse, call: Callable[[], Awaitable[ToolMessage]]
     ) -> ToolMessage:
         return await call()
+
+    def record_facts(self, facts: RequestFacts) -> None: ...

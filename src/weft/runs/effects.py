@@ -121,7 +121,7 @@ class DurableEffects(Effects):
                         await self._with_record(step, opened), call, account
                     )
                 return result_json(edited), {}
-            turns = JournaledSession(self._journal, step, call, self._slots, self._reusable.find)
+            turns = JournaledSession(self._journal, step, opened, call, self._slots, self._reusable.find)
             result = await self._inner.call_model_journaled(step, call, account, turns)
             if turns.source is not None:
                 return turns.source.result or {}, {"source": turns.source}

@@ -12,11 +12,13 @@ from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 from weft.llm.protocol import Model
-from weft.runs.journal import Journal
+from weft.runs.journal import Journal, OpenStep
 from weft.runs.replay import resumable
 from weft.runs.reuse import digest, payload_digest, turn_digest
+from weft.secrets.registry import has_secrets, redact_json
 from weft.store.models import StoredStep
 from weft.tasks.record import Status, Task
+from weft.tasks.steps import RequestFacts, with_step_fields
 
 C = TypeVar("C")
 
@@ -61,6 +63,7 @@ class JournaledSession:
         self,
         journal: Journal,
         step: Step,
+        opened: OpenStep,
         call: ModelCall,
         slots: LeasedSlots,
         find: Callable[[str | None], Awaitable[Task | None]],
@@ -68,6 +71,7 @@ class JournaledSession:
         """Create the journal; `find` looks up a step with an equal request by its reuse digest."""
         self._journal = journal
         self._step = step
+        self._opened = opened
         self._call = call
         self._slots = slots
         self._find = find
@@ -143,6 +147,13 @@ class JournaledSession:
             raise
         stored = await self._journal.complete(opened, msgspec.to_builtins(message))
         return msgspec.convert(stored, ToolMessage)
+
+    def record_facts(self, facts: RequestFacts) -> None:
+        """Add the facts to the record of the step, which is stored when the step ends."""
+        fields = msgspec.to_builtins(facts)
+        self._opened.task = with_step_fields(
+            self._opened.task, request=redact_json(fields) if has_secrets() else fields
+        )
 
     def _find_recorded(self, key: str, input_hash: str, name: str) -> StoredStep | None:
         """Return the record of a turn or tool call; raise ReplayDiffers if the key has another request."""

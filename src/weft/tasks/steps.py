@@ -60,6 +60,38 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         )
 
 
+class PromptPart(Struct, frozen=True, omit_defaults=True):
+    """Where a part of a request to a model came from."""
+
+    kind: str
+    """`instructions`, `inputs`, `files`, `memory`, `outputs` (of earlier steps), `history`, `tools` or
+    `schema`."""
+    source: str | None
+    """A path, the name of an input, or the field that the text stands in."""
+    text: str
+    """The text of the request that has the part: `system`, `data`, `prompt`, `history`, `tools`, `schema`."""
+    length: int
+    """Number of characters."""
+    start: int | None = None
+    """Position of its first character in the text; None if it is not one range."""
+    tokens: int = 0
+    """Estimated at four characters per token, without other parts inside of it."""
+
+
+class RequestFacts(Struct, frozen=True, omit_defaults=True):
+    """What is known about the requests of a model step besides their texts. It is part of no digest."""
+
+    parts: tuple[PromptPart, ...] = ()
+    """Provenance of the first request."""
+    parts_left_out: int = 0
+    """Number of further parts, which are not stored."""
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    """Input tokens that the provider read from its cache or wrote to it, over all turns."""
+    first_token_seconds: float | None = None
+    """Time from the first request to the first piece of its response; None if it was not streamed."""
+
+
 class StepFields(Struct, frozen=True, kw_only=True):
     """The `params.step` of a record that a run of a program made."""
 
@@ -76,6 +108,8 @@ class StepFields(Struct, frozen=True, kw_only=True):
     """Whether the program itself has cancelled the step."""
     unfit: bool = False
     """Whether other runs must not reuse the result."""
+    request: RequestFacts | None = None
+    """Of a model step: where the parts of its prompt came from, and what its provider reported."""
     spent: Usage | None = None
     """The usage of earlier attempts that left no stored response."""
     link_of: TaskId | None = None

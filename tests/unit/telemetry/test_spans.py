@@ -85,7 +85,7 @@ async def test_a_task_holds_its_requests_and_its_tools(spans: InMemorySpanExport
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-x",
         "gen_ai.response.model": "openai:gpt-x",
-        "gen_ai.response.finish_reasons": ("tool_calls",),
+        "gen_ai.response.finish_reasons": ("tool_call",),
         "gen_ai.output.type": "text",
     }
     assert named(spans, "chat gpt-x").kind is trace.SpanKind.CLIENT

@@ -9,7 +9,10 @@ from weft.cli.invoke import echo, with_app
 from weft.cli.options import TASK_ID, store_options
 from weft.ids import TaskId
 from weft.tasks.record import Origin, Task, first_source
-from weft.tasks.steps import PROMPT, is_step, step_fields
+from weft.tasks.steps import PROMPT, RequestFacts, is_step, step_fields
+
+SHOWN_SOURCES = 10
+"""How many files of a prompt are shown; --json has all that are stored."""
 
 
 @click.command()
@@ -63,6 +66,7 @@ async def step_lines(app: App, task: Task) -> list[str]:
     fields = step_fields(task)
     lines = ["", f"step {await _describe_step(app, task)} ({printable(fields.kind)})"]
     lines += _request_lines((task.params or {}).get(PROMPT) or {})
+    lines += provenance_lines(fields.request)
     source = fields.link_of or (first_source(task) if task.origin_type is Origin.LINK else None)
     if source is None:
         return [*lines, *_result_lines("answered", task)]
@@ -90,6 +94,23 @@ def _request_lines(request: dict[str, object]) -> list[str]:
             lines.append(f"{name}:")
             lines += [f"  {printable(line)}" for line in text.splitlines()]
     return lines
+
+
+def provenance_lines(facts: RequestFacts | None) -> list[str]:
+    """Return where the tokens of the prompt came from, and what the provider reported."""
+    if facts is None:
+        return []
+    tokens: dict[str, int] = {}
+    for part in facts.parts:
+        tokens[part.kind] = tokens.get(part.kind, 0) + part.tokens
+    kinds = ", ".join(f"{printable(kind)} {count}" for kind, count in tokens.items())
+    lines = [f"prompt made of (estimated tokens): {kinds}"] if kinds else []
+    sources = dict.fromkeys(str(part.source) for part in facts.parts if part.kind in ("files", "memory"))
+    lines += [f"  {printable(source, width=100)}" for source in list(sources)[:SHOWN_SOURCES]]
+    reported = [f"{facts.cache_read_tokens} input tokens cached"] if facts.cache_read_tokens else []
+    if facts.first_token_seconds is not None:
+        reported.append(f"first token after {facts.first_token_seconds:.2f} s")
+    return [*lines, ", ".join(reported)] if reported else lines
 
 
 def _result_lines(verb: str, task: Task) -> list[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
@@ -166,6 +167,8 @@ class _ResponseBuilder:
         # With tools the response is JSON around the answer, so its text is passed on only at the end.
         self._on_text = on_text
         self._pieces: list[str] = []
+        self._began_at = time.monotonic()
+        self._first_token_seconds: float | None = None
         self._usage = Usage()
         self._finish: FinishReason = "other"
 
@@ -174,6 +177,8 @@ class _ResponseBuilder:
             self._usage = _parse_usage(usage)
         for choice in chunk.get("choices") or ():
             if text := (choice.get("delta") or {}).get("content"):
+                if not self._pieces:
+                    self._first_token_seconds = round(time.monotonic() - self._began_at, 3)
                 self._pieces.append(text)
                 if self._on_text is not None and not self._payload.tools:
                     self._on_text(text)
@@ -191,6 +196,7 @@ class _ResponseBuilder:
             finish_reason="tools" if uses else self._finish,
             model=model,
             response_model=model,
+            first_token_seconds=self._first_token_seconds,
         )
 
 

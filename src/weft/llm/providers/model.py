@@ -151,7 +151,7 @@ class ProviderModel:
                 if is_streamed:
                     response = await self._request_stream(payload, parameters, sink, capture)
                 else:
-                    response = await self._request_whole(payload, parameters, capture)
+                    response = await self._request_whole(payload, parameters, sink, capture)
                 reply = self._with_usage(parse_response(response, self.id, held), payload)
                 if _is_empty(reply, payload):
                     raise self._failures.empty_response()
@@ -162,17 +162,23 @@ class ProviderModel:
             else:
                 if not is_streamed:
                     sink.forward(reply.text)
-                return reply
+                return structs.replace(reply, first_token_seconds=sink.first_token_seconds)
         # Raised outside the `except` block: its context must not be the client's exception with the request.
         raise detached(failed)
 
     async def _request_whole(
-        self, payload: HandlerPayload, parameters: "ModelRequestParameters", capture: ResponseCapture
+        self,
+        payload: HandlerPayload,
+        parameters: "ModelRequestParameters",
+        sink: StreamSink,
+        capture: ResponseCapture,
     ) -> "ModelResponse":
         if self._connection.access.kind == "anthropic":
             # Always streamed: Anthropic refuses requests for long responses without streaming.
             discarding_sink = StreamSink(lambda piece: None, self._max_tokens(payload))
-            return await self._request_stream(payload, parameters, discarding_sink, capture)
+            response = await self._request_stream(payload, parameters, discarding_sink, capture)
+            sink.first_token_seconds = discarding_sink.first_token_seconds
+            return response
         # Limits the whole response: the timeout of the client restarts with every blank that a server sends.
         async with asyncio.timeout(self._seconds):
             return await self._client_model.request(messages_of(payload), self._settings(payload), parameters)

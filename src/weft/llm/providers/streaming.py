@@ -4,6 +4,7 @@ Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
 import asyncio
+import time
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
@@ -41,11 +42,14 @@ class StreamSink:
         self.failure: Exception | None = None
         """The exception of the listener, if it raised one."""
         self._limit = MOST_CHARACTERS if max_tokens is None else max_tokens * MOST_CHARACTERS_PER_TOKEN
-        self._characters_left = self._limit
+        self.begin()
 
     def begin(self) -> None:
-        """Reset the length limit before a request or its retry."""
+        """Reset length limit and clock before a request or its retry."""
         self._characters_left = self._limit
+        self._began_at = time.monotonic()
+        self.first_token_seconds: float | None = None
+        """Seconds until the first piece of a stream, thoughts and tool calls included."""
 
     @property
     def text(self) -> str | None:
@@ -77,6 +81,8 @@ class StreamSink:
     def count(self, piece: str) -> None:
         """Count a piece, such as reasoning or tool arguments, in the length limit without forwarding it."""
         self._characters_left -= len(piece)
+        if piece and self.first_token_seconds is None:
+            self.first_token_seconds = round(time.monotonic() - self._began_at, 3)
 
 
 async def read_stream(

@@ -85,6 +85,7 @@ async def test_text_that_stays_the_same_is_read_once(smollm2: EmbeddedModel) -> 
     second = await smollm2.request(ask("Two apples.", system=system, max_tokens=1))
 
     assert second.usage.cache_read_tokens > first.usage.input_tokens // 2
+    assert (second.first_token_seconds or 0.0) > 0.0
 
 
 async def test_output_is_held_to_the_schema(smollm2: EmbeddedModel) -> None:

@@ -49,7 +49,7 @@ async def parameterized(server: ModelServer, name: str, **fields: Any) -> tuple[
 async def test_a_model_of_each_kind_answers(
     model_server: ModelServer, models: ConfiguredModels, kind: str, is_streamed: bool
 ) -> None:
-    model_server.script(says("good ", "morning", input_tokens=20, output_tokens=5))
+    model_server.script(says("good ", "morning", input_tokens=20, cached_tokens=8, output_tokens=5))
     model = await models.find(MODEL_OF[kind])
     pieces: list[str] = []
 
@@ -57,6 +57,9 @@ async def test_a_model_of_each_kind_answers(
 
     assert (reply.text, reply.finish_reason, reply.tool_uses) == ("good morning", "stop", ())
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (20, 5)
+    assert reply.usage.cache_read_tokens == 8
+    # Responses of Anthropic are always streamed.
+    assert (reply.first_token_seconds is None) == (not is_streamed and kind != "anthropic")
     assert not reply.usage.is_estimated
     assert (reply.model, reply.response_model) == (MODEL_OF[kind], "served-model")
     assert pieces == (["good ", "morning"] if is_streamed else [])
