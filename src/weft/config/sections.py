@@ -80,10 +80,21 @@ Amount = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
 
 
+ProviderKind = Literal["openai", "anthropic", "google"]
+"""Protocols of providers; `weft.llm.providers.kinds` implements them."""
+
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
+"""Environment variables with the keys of known providers; the first that is set counts."""
+
+
 class ProviderSettings(Struct, frozen=True, kw_only=True):
     """The table `[models.providers.NAME]`: how to reach a provider, and its rate limits."""
 
-    kind: Literal["openai", "anthropic", "google"] | None = None
+    kind: ProviderKind | None = None
     """Protocol; None: that of the known provider with this name, `openai` for other names."""
     base_url: str | None = None
     api_key_env: str | None = None

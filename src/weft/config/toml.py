@@ -9,7 +9,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, inspect
 
-from weft.config.sections import HandlerSettings, ModelParameters, ModelsSettings, ProviderSettings
+from weft.config.sections import (
+    KEY_VARIABLES,
+    HandlerSettings,
+    ModelParameters,
+    ModelsSettings,
+    ProviderSettings,
+)
 from weft.errors import RequestError
 
 T = TypeVar("T", bound=Struct)
@@ -128,13 +134,6 @@ def _allowed_words(wanted: inspect.Type) -> list[str]:
         return [word for one in wanted.types for word in _allowed_words(one)]
     return [str(value) for value in wanted.values] if isinstance(wanted, inspect.LiteralType) else []
 
-
-KEY_VARIABLES = {
-    "openai": ("OPENAI_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-}
-"""Environment variables with the keys of known providers; the first that is set counts."""
 
 LOCAL = "local"
 """Provider name of the embedded models."""

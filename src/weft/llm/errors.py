@@ -33,6 +33,7 @@ class ModelError(WeftError):
         retry_after_seconds: float | None = None,
         partial_text: str | None = None,
         is_charged: bool | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -44,6 +45,8 @@ class ModelError(WeftError):
         """The provider's Retry-After, if any."""
         self.partial_text = partial_text
         """The text received before the response was cut; None or empty if nothing was received."""
+        self.status = status
+        """The HTTP status with which the provider refused the request."""
         self.is_charged = reason in _CHARGED or bool(partial_text) if is_charged is None else is_charged
         """Whether the provider charges for the failed request: it was sent and not refused."""
 

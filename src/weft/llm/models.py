@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from weft.config.sections import ModelParameters, ModelsSettings
-from weft.config.toml import KEY_VARIABLES, LOCAL, meant
+from weft.config.sections import KEY_VARIABLES, ModelParameters, ModelsSettings
+from weft.config.toml import LOCAL, meant
 from weft.llm.errors import InvalidModel, ModelError
 from weft.llm.events import OnEvent
 from weft.llm.protocol import Model, Models

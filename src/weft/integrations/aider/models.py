@@ -19,11 +19,8 @@ from weft.tasks.record import JsonObject
 if TYPE_CHECKING:
     from weft.llm.local.models import Fetch
 
-_PREFIXES = {"openai": "openai", "anthropic": "anthropic", "google": "gemini"}
-"""Prefixes of aider's model names, by protocol."""
-
-_KEY_NAMES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
-_ADDRESSES = {"openai": "OPENAI_API_BASE", "anthropic": "ANTHROPIC_API_BASE", "google": "GEMINI_API_BASE"}
+_PREFIXES = {"google": "gemini"}
+"""Prefixes of aider's model names and variables, for protocols with another name there."""
 
 _NO_KEY = "none"
 """Placeholder for servers without keys, because aider's client requires a key."""
@@ -64,12 +61,13 @@ class AiderModels:
     def _provider_model(self, name: ModelName) -> AiderModel:
         access = access_to(name.provider, self._settings, self._environment, needs_client=False)
         parameters = self._settings.settings.get(str(name), ModelParameters())
+        prefix = _PREFIXES.get(access.kind, access.kind)
         return AiderModel(
             id=str(name),
-            name=f"{_PREFIXES[access.kind]}/{name.model}",
+            name=f"{prefix}/{name.model}",
             key=access.key or ApiKey(_NO_KEY),
-            key_variable=_KEY_NAMES[access.kind],
-            variables={} if access.base_url is None else {_ADDRESSES[access.kind]: access.base_url},
+            key_variable=f"{prefix.upper()}_API_KEY",
+            variables={} if access.base_url is None else {f"{prefix.upper()}_API_BASE": access.base_url},
             metadata=_metadata(access, name.model, parameters),
             is_free=parameters.input_price == parameters.output_price == 0,
         )
@@ -80,8 +78,8 @@ def _embedded_model(model_id: str, url: str, key: str, window: int | None) -> Ai
         id=model_id,
         name=f"openai/{model_id.removeprefix(f'{LOCAL}:')}",
         key=ApiKey(key),
-        key_variable=_KEY_NAMES["openai"],
-        variables={_ADDRESSES["openai"]: url},
+        key_variable="OPENAI_API_KEY",
+        variables={"OPENAI_API_BASE": url},
         metadata=_litellm_metadata("openai", window, None, None),
         is_free=True,
     )
@@ -95,7 +93,7 @@ def _metadata(access: Access, model: str, parameters: ModelParameters) -> JsonOb
         known = Prices(access, model, parameters)
         window = known.context_window
         prices = [known.price(Usage(input_tokens=_MILLION)), known.price(Usage(output_tokens=_MILLION))]
-    return _litellm_metadata(_PREFIXES[access.kind], window, *prices)
+    return _litellm_metadata(_PREFIXES.get(access.kind, access.kind), window, *prices)
 
 
 def _litellm_metadata(

@@ -2,18 +2,14 @@
 
 import importlib.util
 from collections.abc import Mapping
-from typing import Literal
 
 from msgspec import Struct
 
-from weft.config.sections import ModelsSettings, ProviderSettings
-from weft.config.toml import KEY_VARIABLES, LOCAL, InvalidSetting, check_base_url, meant
+from weft.config.sections import KEY_VARIABLES, ModelsSettings, ProviderKind, ProviderSettings
+from weft.config.toml import LOCAL, InvalidSetting, check_base_url, meant
 from weft.llm.errors import ModelError
+from weft.llm.providers.kinds import KINDS
 from weft.secrets.registry import register
-
-Kind = Literal["openai", "anthropic", "google"]
-
-_PACKAGES = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
 
 
 class ApiKey:
@@ -42,7 +38,7 @@ class Access(Struct, frozen=True, kw_only=True):
     """Everything that a request to a provider needs."""
 
     name: str
-    kind: Kind
+    kind: ProviderKind
     base_url: str | None
     key: ApiKey | None
     """None if the server needs no key."""
@@ -67,7 +63,7 @@ def access_to(
         hint = meant(name, [*provider_names(settings), LOCAL])
         raise ModelError("configuration_error", f"unknown provider '{name}'{hint}")
     provider = settings.providers.get(name, ProviderSettings())
-    kind: Kind = provider.kind or (name if name in KEY_VARIABLES else "openai")  # type: ignore[assignment]
+    kind: ProviderKind = provider.kind or (name if name in KEY_VARIABLES else "openai")  # type: ignore[assignment]
     base_url = provider.base_url or _base_url_of_environment(name, environment)
     variables = _key_variables(name, provider)
     variable = next((variable for variable in variables if environment.get(variable, "").strip()), None)
@@ -130,8 +126,8 @@ def _join_or(variables: tuple[str, ...]) -> str:
     return " or ".join(variables)
 
 
-def _require_packages(name: str, kind: Kind) -> None:
-    if not all(is_installed(package) for package in ("pydantic_ai", _PACKAGES[kind])):
+def _require_packages(name: str, kind: ProviderKind) -> None:
+    if not all(is_installed(package) for package in ("pydantic_ai", KINDS[kind].package)):
         raise ModelError(
             "dependency_error", f"provider '{name}' needs an extra package: pip install 'weft[{kind}]'"
         )

@@ -6,7 +6,9 @@ Imports pydantic-ai, which is slow, so import this module lazily.
 import logging
 import os
 import re
+import ssl
 import warnings
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,6 +16,7 @@ from pydantic_ai.exceptions import UsageExtractionFailedWarning
 
 from weft.config.sections import ModelParameters
 from weft.llm.providers.access import Access
+from weft.llm.providers.kinds import KINDS
 from weft.llm.providers.rate_limits import Timing, limits_of
 from weft.secrets.registry import Registry, register
 
@@ -65,13 +68,6 @@ CONNECT_SECONDS = 10.0
 NO_KEY = "no-key"
 """Placeholder for servers without keys, because the client libraries require a key."""
 
-_HOME = {
-    "openai": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com",
-    "google": "https://generativelanguage.googleapis.com",
-}
-"""Default addresses. Passed explicitly, because environment variables change the libraries' defaults."""
-
 
 class Connection:
     """The HTTP client, rate limits and redactor that all models of one provider share.
@@ -83,10 +79,11 @@ class Connection:
         self.access = access
         self.limits = limits_of(access, timing)
         self.redactor = Redactor(access)
-        self._base_url = access.base_url or _HOME[access.kind]
+        self._kind = KINDS[access.kind]
         silence_loggers()
-        self._client = _http_client(access, self._base_url)
-        self._provider = self._make_provider()
+        self._client = _http_client(access, access.base_url or self._kind.home)
+        key = NO_KEY if access.key is None else access.key.reveal()
+        self._provider = self._kind.make_provider(access.name, key, access.base_url, self._client)
 
     def model(self, name: str, parameters: ModelParameters) -> "ClientModel":
         """Return pydantic-ai's model of this name."""
@@ -96,58 +93,10 @@ class Connection:
             profile["supports_json_object_output"] = parameters.output == "asked"
         if parameters.has_tools is not None:
             profile["supports_tools"] = parameters.has_tools
-        if self.access.kind == "openai":
-            from pydantic_ai.models.openai import OpenAIChatModel
-
-            profile["openai_chat_streaming_requires_finish_reason"] = True
-            return OpenAIChatModel(name, provider=self._provider, profile=profile)
-        if self.access.kind == "anthropic":
-            from pydantic_ai.models.anthropic import AnthropicModel
-
-            return AnthropicModel(name, provider=self._provider, profile=profile)
-        from pydantic_ai.models.google import GoogleModel
-
-        return GoogleModel(name, provider=self._provider, profile=profile)
+        return self._kind.make_model(name, self._provider, profile)
 
     async def close(self) -> None:
         await self._client.aclose()
-
-    def _make_provider(self) -> Any:
-        """Create pydantic-ai's provider, with the client's own retries turned off, because weft retries."""
-        key = NO_KEY if self.access.key is None else self.access.key.reveal()
-        if self.access.kind == "openai":
-            return self._openai(key)
-        if self.access.kind == "anthropic":
-            from anthropic import AsyncAnthropic
-            from pydantic_ai.providers.anthropic import AnthropicProvider
-
-            client = AsyncAnthropic(
-                api_key=key,
-                base_url=self._base_url,
-                max_retries=0,
-                timeout=self._client.timeout,
-                http_client=self._client,
-            )
-            return AnthropicProvider(anthropic_client=client)
-        from pydantic_ai.providers.google import GoogleProvider
-
-        return GoogleProvider(api_key=key, base_url=self._base_url, http_client=self._client)
-
-    def _openai(self, key: str) -> Any:
-        from openai import AsyncOpenAI
-        from pydantic_ai.providers.openai import OpenAIProvider
-        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
-
-        client = AsyncOpenAI(
-            api_key=key,
-            base_url=self._base_url,
-            max_retries=0,
-            timeout=self._client.timeout,
-            http_client=self._client,
-        )
-        if self.access.base_url is None:
-            return OpenAIProvider(openai_client=client)
-        return OpenAICompatibleProvider(self.access.name, openai_client=client)
 
 
 def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":
@@ -160,11 +109,20 @@ def _http_client(access: Access, base_url: str) -> "httpx2.AsyncClient":
     seconds = access.settings.timeout_seconds
     concurrency = access.settings.concurrency
     return httpx2.AsyncClient(
+        verify=_tls_context(*(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
         timeout=httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS)),
         limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=min(concurrency, 20)),
         trust_env=not is_loopback(base_url),
         event_hooks={"request": [request_gzip, *header_hooks], "response": [limit_response]},
     )
+
+
+@cache
+def _tls_context(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """Return the TLS context of all clients; the variables that change it are part of the cache's key."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 async def _drop_foreign_headers(request: "httpx2.Request") -> None:

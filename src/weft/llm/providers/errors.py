@@ -102,7 +102,7 @@ class Failures:
     def _refused(self, reason: TaskFailureReason, exception: theirs.ModelAPIError, what: str) -> ModelError:
         status = getattr(exception, "status_code", None)
         shown = f" (status {status})" if status else ""
-        return self._error(reason, f"{what}{shown}: {_provider_message(exception)}")
+        return self._error(reason, f"{what}{shown}: {_provider_message(exception)}", status=status)
 
     def _timed_out(self, partial: str | None, capture: ResponseCapture) -> ModelError:
         seconds = f"{self._access.settings.timeout_seconds:g} seconds"

@@ -1,14 +1,12 @@
-"""Converts payloads, schemas and responses between weft and pydantic-ai.
+"""Converts payloads and responses between weft and pydantic-ai.
 
 Imports pydantic-ai, which is slow, so import this module lazily.
 """
 
-import graphlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
 from pydantic_ai.messages import (
     InstructionPart,
     ModelMessage,
@@ -36,174 +34,8 @@ from weft.llm.payload import (
     UserMessage,
 )
 from weft.llm.prompt import json_instructions
-from weft.llm.providers.access import Kind
+from weft.llm.providers.kinds import HeldOutput
 from weft.text import clean_text
-
-_WRAPPER_PROPERTY = "value"
-"""The property of the object around a wrapped schema."""
-
-_RESTRICTING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
-"""Keywords that restrict the values of a schema; a schema without any of them allows JSON of any shape."""
-_ANNOTATIONS = frozenset({"$schema", "$defs", "definitions", "title", "description"})
-_BASIC = _RESTRICTING | _ANNOTATIONS | {"properties", "required", "additionalProperties", "items"}
-_BOUNDS = frozenset({"minimum", "maximum", "minItems", "maxItems"})
-_ENFORCED: dict[Kind, frozenset[str]] = {
-    "openai": _BASIC | _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern"},
-    "anthropic": _BASIC,
-    "google": _BASIC | _BOUNDS | {"prefixItems", "oneOf"},
-}
-"""The keywords that each kind of provider enforces; its client or server drops, ignores or rejects others."""
-_DESCRIBED = _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "format", "default"}
-"""Keywords that Anthropic's client moves into descriptions; it rejects other keywords outside `_BASIC`."""
-
-
-class HeldOutput(Struct, frozen=True):
-    """An output schema for a provider. Providers accept only object schemas; others are wrapped in one."""
-
-    schema: dict[str, Any]
-    is_wrapped: bool = False
-    is_enforced: bool = True
-    """Whether the provider enforces the whole schema. If not, the prompt must state the schema."""
-    is_strict: bool | None = None
-    """False if the client must not adapt the schema to OpenAI's strict mode, which closes open objects."""
-
-    def unwrap(self, text: str) -> str:
-        """Return the wrapped value as JSON; text of another form is returned unchanged."""
-        if not self.is_wrapped:
-            return text
-        try:
-            value = json.loads(text)
-        except ValueError:
-            return text
-        if not isinstance(value, dict) or list(value) != [_WRAPPER_PROPERTY]:
-            return text
-        return json.dumps(value[_WRAPPER_PROPERTY], ensure_ascii=False)
-
-
-def held_output(schema: dict[str, Any], kind: Kind) -> HeldOutput | None:
-    """Return the schema for providers of this kind; None if it is empty or its meaning would change."""
-    parts = list(_parts(schema))
-    if not schema or not _keeps_meaning(schema, parts, kind):
-        return None
-    is_enforced = all(_is_enforced(part, kind) for part in parts)
-    is_strict = False if kind == "openai" and not is_enforced else None
-    if schema.get("type") == "object" and not {"$ref", "anyOf", "oneOf", "allOf"} & schema.keys():
-        return HeldOutput(schema, is_enforced=is_enforced, is_strict=is_strict)
-    if any(
-        str(part.get("$ref", "#/$defs/")).split("/")[1:2] not in (["$defs"], ["definitions"])
-        for part in parts
-    ):
-        return None  # wrapping the schema would break this reference
-    inner = dict(schema)
-    outer: dict[str, Any] = {
-        name: inner.pop(name) for name in ("$schema", "$defs", "definitions") if name in inner
-    }
-    outer |= {
-        "type": "object",
-        "properties": {_WRAPPER_PROPERTY: inner},
-        "required": [_WRAPPER_PROPERTY],
-        "additionalProperties": False,
-    }
-    return HeldOutput(outer, is_wrapped=True, is_enforced=is_enforced, is_strict=is_strict)
-
-
-def _is_enforced(part: dict[str, Any], kind: Kind) -> bool:
-    """Return True if the provider enforces this part of a schema; nested schemas are checked separately."""
-    if part.keys() - _ENFORCED[kind] or ("const" in part and part["const"] is None and kind == "google"):
-        return False
-    if "$ref" in part and (not _is_definition(part["$ref"]) or _loses_keywords(part, kind)):
-        return False
-    if kind != "openai":
-        return True
-    # Strict mode accepts no optional properties, no additional properties and no JSON of any shape.
-    is_complete = set(part.get("properties", ())) == set(part.get("required", ()))
-    is_typed = bool(part.keys() & _RESTRICTING) and ("array" not in _types(part) or bool(part.get("items")))
-    return _is_closed(part) and is_complete and is_typed
-
-
-def _keeps_meaning(schema: dict[str, Any], parts: Sequence[dict[str, Any]], kind: Kind) -> bool:
-    """Return True if the provider's client passes the schema on with its meaning.
-
-    Google returns `{}` for an object without named properties. Anthropic's client closes every object and
-    fails for type lists, parts of any shape and recursive definitions; it moves `definitions` into a
-    description, which breaks references to them.
-    """
-    if kind == "google":
-        return all("properties" in part or "object" not in _types(part) for part in parts)
-    return kind == "openai" or (not _is_recursive(schema) and all(map(_fits_anthropic, parts)))
-
-
-def _fits_anthropic(part: dict[str, Any]) -> bool:
-    is_known = bool(part.keys() & _RESTRICTING) and not part.keys() - _BASIC - _DESCRIBED
-    is_found = "definitions" not in part and _is_definition(part.get("$ref", "#/$defs/"))
-    return is_known and is_found and _is_closed(part) and not isinstance(part.get("type"), list)
-
-
-def _is_closed(part: dict[str, Any]) -> bool:
-    """Return True if the part does not allow objects with properties that it does not name."""
-    if "object" not in _types(part) and not part.keys() & {"properties", "additionalProperties"}:
-        return True
-    return "properties" in part and part.get("additionalProperties") is False
-
-
-def _types(part: dict[str, Any]) -> list[Any]:
-    named = part.get("type")
-    return named if isinstance(named, list) else [named]
-
-
-def _is_definition(reference: Any) -> bool:
-    """Return True if a reference points to a definition or the root; the clients follow no others."""
-    return reference == "#" or str(reference).startswith(("#/$defs/", "#/definitions/"))
-
-
-def _loses_keywords(part: dict[str, Any], kind: Kind) -> bool:
-    """Return True if keywords beside a reference do not reach the provider.
-
-    Anthropic's client drops all of them; others keep titles and descriptions, but no further conditions.
-    """
-    beside = part.keys() - {"$ref", "$schema", "$defs", "definitions"}
-    return bool(beside) if kind == "anthropic" else bool(beside & _BASIC - _ANNOTATIONS)
-
-
-def _is_recursive(schema: dict[str, Any]) -> bool:
-    """Return True if a definition refers to itself, directly or through others."""
-    references = {
-        f"#/{section}/{name}": {part["$ref"] for part in _parts(definition) if "$ref" in part}
-        for section in ("$defs", "definitions")
-        for name, definition in schema.get(section, {}).items()
-    }
-    references["#"] = {part["$ref"] for part in _parts(schema) if part.get("$ref") == "#"}
-    try:
-        graphlib.TopologicalSorter(references).prepare()
-    except graphlib.CycleError:
-        return True
-    return False
-
-
-def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schema and all its nested schemas; property names and constants are not schemas."""
-    stack = [schema]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, list):
-            stack.extend(part)
-        elif isinstance(part, dict):
-            yield part
-            for name, value in part.items():
-                if name in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"):
-                    stack.extend(map(_as_object_schema, value.values() if isinstance(value, dict) else ()))
-                elif name in ("items", "prefixItems", "anyOf", "oneOf", "allOf", "not", "contains"):
-                    stack.extend(map(_as_object_schema, value if isinstance(value, list) else [value]))
-                elif name not in ("enum", "const", "default", "examples", "required"):
-                    stack.append(value)
-
-
-def _as_object_schema(schema: Any) -> Any:
-    """Return a boolean schema as an object: `{}` for true, one that no value matches for false."""
-    if isinstance(schema, bool):
-        return {} if schema else {"not": {"type": ["null", "boolean", "number", "string", "array", "object"]}}
-    return schema
-
 
 _FINISH_REASONS: dict[str | None, FinishReason] = {
     "stop": "stop",

@@ -14,9 +14,8 @@ from weft.llm.payload import HandlerPayload, ModelReply, ToolMessage, Usage, set
 from weft.llm.protocol import Features, OnText
 from weft.llm.providers.client import Connection
 from weft.llm.providers.errors import Failures, detached
+from weft.llm.providers.kinds import KINDS, HeldOutput, held_output
 from weft.llm.providers.messages import (
-    HeldOutput,
-    held_output,
     messages_of,
     parameters_of,
     parse_response,
@@ -173,8 +172,7 @@ class ProviderModel:
         sink: StreamSink,
         capture: ResponseCapture,
     ) -> "ModelResponse":
-        if self._connection.access.kind == "anthropic":
-            # Always streamed: Anthropic refuses requests for long responses without streaming.
+        if KINDS[self._connection.access.kind].is_always_streamed:
             discarding_sink = StreamSink(lambda piece: None, self._max_tokens(payload))
             response = await self._request_stream(payload, parameters, discarding_sink, capture)
             sink.first_token_seconds = discarding_sink.first_token_seconds
@@ -206,11 +204,7 @@ class ProviderModel:
         if _schema_key(payload) in self._rejected_schemas:
             return None
         kind = self._connection.access.kind
-        if (
-            kind == "google"
-            and payload.tools
-            and not self._client_model.profile.get("google_supports_tool_combination")
-        ):
+        if payload.tools and not KINDS[kind].can_combine_tools(self._client_model.profile):
             return None
         return held_output(payload.output_schema, kind)
 
@@ -244,11 +238,7 @@ _SCHEMA_WORDS = ("schema", "response_format", "json_schema", "grammar")
 
 def _is_schema_rejected(error: ModelError) -> bool:
     """Return True if the provider seems to have rejected the request because of a schema in it."""
-    return (
-        error.reason == "llm_error"
-        and not error.is_transient
-        and any(word in error.message.lower() for word in _SCHEMA_WORDS)
-    )
+    return error.status in (400, 422) and any(word in error.message.lower() for word in _SCHEMA_WORDS)
 
 
 def _schema_key(payload: HandlerPayload) -> str:

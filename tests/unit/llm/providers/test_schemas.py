@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.llm.prompt import json_instructions
-from weft.llm.providers.messages import held_output
+from weft.llm.providers.kinds import held_output
 
 VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
 

@@ -13,7 +13,7 @@ from tests.model_server import ModelServer, gives_json
 from weft.config.sections import ProviderSettings
 from weft.llm.local.grammar import grammar_of
 from weft.llm.models import ConfiguredModels
-from weft.llm.providers import client
+from weft.llm.providers.kinds import OpenAi
 
 PERSON = {
     "type": "object",
@@ -176,7 +176,7 @@ async def test_what_is_sent_means_what_the_schema_says(
 ) -> None:
     schema, fitting, wrong = CASES[name]
     model_server.script(gives_json({"value": None}))
-    monkeypatch.setitem(client._HOME, "openai", model_server.base_url)
+    monkeypatch.setattr(OpenAi, "home", model_server.base_url)
     settings = served_settings(model_server)
     home = ProviderSettings(kind="openai", api_key_env="SERVER_KEY", retries=0)
     settings = structs.replace(settings, providers={**settings.providers, "home": home})
