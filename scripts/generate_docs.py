@@ -1,17 +1,22 @@
-"""Write the pages that follow from the code: docs/reference/cli.md and docs/reference/errors.md."""
+"""Write what follows from the code: pages of docs/reference, and the task fields of weft.xsd."""
 
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import click
 
 import weft
 from weft.cli.main import weft as root_command
 from weft.errors import error_classes
+from weft.language.fields import REQUEST_FIELDS, SETTINGS, TASK_FIELDS, TASK_KINDS, Field, Kind
 
-REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+SCHEMA = ROOT / "src" / "weft" / "language" / "xml" / "weft.xsd"
 
 
 def cli_page() -> str:
@@ -76,9 +81,139 @@ def errors_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def fill_parts(text: str, parts: Mapping[str, str]) -> str:
+    """Return a file with its generated parts, which stand between comments, written anew."""
+    for name, part in parts.items():
+        start, end = f"<!-- generated: {name} -->\n", "<!-- end -->\n"
+        before, _, after = text.partition(start)
+        _, _, after = after.partition(end)
+        indent = before.rpartition("\n")[2]
+        text = f"{before}{start}{part}{indent}{end}{after}"
+    return text
+
+
+def language_page() -> str:
+    """Return the page of the language with the table of task fields."""
+    rows = ["| S-expressions | XML | meaning |", "|---|---|---|"]
+    rows += map(_field_row, TASK_FIELDS)
+    for kind in TASK_KINDS.values():
+        rows += [_field_row(one, f"`{kind.form}`: ") for one in kind.fields if one.kind != "steps"]
+    path = REFERENCE / "language.md"
+    return fill_parts(path.read_text(), {"task fields": "\n".join(rows) + "\n"})
+
+
+def _field_row(field: Field, where: str = "") -> str:
+    parts = SETTINGS[field.settings] if field.settings is not None else ()
+    if field.kind == "output":
+        written = " ".join(f"`:{one.keyword}`" for one in parts)
+    else:
+        written = f"`:{field.keyword}`" + (
+            f" (`{' '.join(f':{one.keyword}' for one in parts)}`)" if parts else ""
+        )
+    tag = f"`{field.tag}=`" if field.xml == "attribute" else f"`<{field.tag}>`"
+    tag += f", `{field.tag}=`" if field.xml == "both" else ""
+    only = " Atomic tasks only." if field.name in REQUEST_FIELDS else ""
+    return f"| {written} | {tag} | {where}{field.doc}{only} |"
+
+
+ELEMENT_TYPES: Mapping[Kind, str] = {
+    **dict.fromkeys(("text", "string", "name", "names"), "Text"),
+    "boolean": "Boolean",
+    "count": "Count",
+    "seconds": "Seconds",
+    "value": "Value",
+    "task": "Role",
+}
+
+
+def schema_file() -> str:
+    """Return weft.xsd with the task fields, their settings and their values."""
+    choices = [
+        one for fields in SETTINGS.values() for one in fields if one.kind == "choice" and one.tag != "type"
+    ]
+    own = [(field, f"Type {kind.name}: {field.doc}") for kind in TASK_KINDS.values() for field in kind.fields]
+    fields = {
+        field.tag: (field, doc) for field, doc in reversed([*((one, one.doc) for one in TASK_FIELDS), *own])
+    }
+    settings = [one for one in TASK_FIELDS if one.kind == "settings"]
+    parts = {
+        "choices": "".join(map(_choice_type, choices)),
+        "texts of choices": "".join(map(_choice_text, choices)),
+        "fields": _fields_groups([*reversed(fields.values())]),
+        "settings": "".join(map(_settings_type, settings)),
+    }
+    return fill_parts(SCHEMA.read_text(), parts)
+
+
+def _type_name(field: Field) -> str:
+    camel = "".join(word.capitalize() for word in field.tag.split("_"))
+    return ELEMENT_TYPES.get(field.kind, camel)
+
+
+def _declaration(kind: str, field: Field, doc: str, indent: str) -> str:
+    value = "xs:string" if field.kind == "string" else f"{_type_name(field)}Value"
+    type_name = value if kind == "attribute" else _type_name(field)
+    return (
+        f'{indent}<xs:{kind} name="{field.tag}" type="{type_name}">\n'
+        f"{indent}  {_documentation(doc)}</xs:{kind}>\n"
+    )
+
+
+def _documentation(doc: str) -> str:
+    return f"<xs:annotation><xs:documentation>{escape(doc)}</xs:documentation></xs:annotation>"
+
+
+def _choice_type(field: Field) -> str:
+    words = " ".join(f'<xs:enumeration value="{word}"/>' for word in field.choices or ())
+    return (
+        f'  <xs:simpleType name="{_type_name(field)}Value">\n    {_documentation(field.doc)}\n'
+        f'    <xs:restriction base="xs:token">\n      {words}\n    </xs:restriction>\n  </xs:simpleType>\n'
+    )
+
+
+def _choice_text(field: Field) -> str:
+    name = _type_name(field)
+    return (
+        f'  <xs:complexType name="{name}">\n    {_documentation(field.doc)}\n    <xs:simpleContent>\n'
+        f'      <xs:extension base="{name}Value">\n        <xs:attributeGroup ref="XmlAttributes"/>\n'
+        "      </xs:extension>\n    </xs:simpleContent>\n  </xs:complexType>\n"
+    )
+
+
+def _fields_groups(fields: Iterable[tuple[Field, str]]) -> str:
+    elements = [_declaration("element", *one, "      ") for one in fields if one[0].xml != "attribute"]
+    attributes = [_declaration("attribute", *one, "    ") for one in fields if one[0].xml != "element"]
+    return (
+        f'  <xs:group name="TaskFields">\n    {_documentation("What tasks can say, each at most once.")}\n'
+        f"    <xs:choice>\n{''.join(elements)}    </xs:choice>\n  </xs:group>\n"
+        '  <xs:attributeGroup name="TaskSettings">\n'
+        f"    {_documentation('Short settings; the elements of the same names say the same.')}\n"
+        f"{''.join(attributes)}  </xs:attributeGroup>\n"
+    )
+
+
+def _settings_type(field: Field) -> str:
+    fields = SETTINGS[field.settings] if field.settings is not None else ()
+    elements = [_declaration("element", one, one.doc, "      ") for one in fields if one.xml != "attribute"]
+    attributes = [_declaration("attribute", one, one.doc, "    ") for one in fields if one.xml == "attribute"]
+    choice = (
+        '    <xs:choice minOccurs="0" maxOccurs="unbounded">\n' + "".join(elements) + "    </xs:choice>\n"
+    )
+    return (
+        f'  <xs:complexType name="{_type_name(field)}">\n    {_documentation(field.doc)}\n'
+        f"{choice if elements else ''}{''.join(attributes)}"
+        '    <xs:attributeGroup ref="XmlAttributes"/>\n  </xs:complexType>\n'
+    )
+
+
 def main() -> int:
-    """Write the pages; with --check only return whether they are outdated."""
-    pages = {REFERENCE / "cli.md": cli_page(), REFERENCE / "errors.md": errors_page()}
+    """Write the files; with --check only return whether they are outdated."""
+    pages = {
+        REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "errors.md": errors_page(),
+        REFERENCE / "language.md": language_page(),
+        SCHEMA: schema_file(),
+    }
     if "--check" in sys.argv:
         return int(any(not path.exists() or path.read_text() != text for path, text in pages.items()))
     for path, text in pages.items():

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-from msgspec import NODEFAULT, UNSET, Struct
+from msgspec import UNSET, Struct
 
 from weft.language.ast import Node, Program
 from weft.language.diagnostics import invalid_program
+from weft.language.fields import defaults_of
 from weft.language.source import NOWHERE, Span
 from weft.language.traversal import raise_recursion_limit
 
@@ -49,18 +49,11 @@ def _struct_to_json(value: Struct) -> JsonTree:
     span = getattr(value, "span", None)
     if isinstance(span, Span) and isinstance(value, Node):
         data |= {"line": span.line, "column": span.column}
-    for name, default in _defaults(type(value)):
+    for name, default in defaults_of(type(value)).items():
         field = getattr(value, name)
         if name != "span" and field is not UNSET and (field != default or type(field) is not type(default)):
             data[name] = _to_json(field)
     return data
-
-
-@cache
-def _defaults(kind: type[Struct]) -> tuple[tuple[str, Any], ...]:
-    # `msgspec.structs.fields` would resolve annotations, and some exist only for type checkers.
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    return tuple(zip(names, (NODEFAULT,) * (len(names) - len(defaults)) + defaults, strict=True))
 
 
 def _format_lines(value: Any, label: str, indent: str) -> Iterator[str]:

@@ -7,17 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from weft.errors import RequestError
-from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
-    Node,
-    Reduce,
-    Script,
-    Sequential,
-    TaskNode,
-    Template,
-)
+from weft.language.ast import Node, TaskNode, Template
 from weft.language.diagnostics import nearest
+from weft.language.fields import TASK_KINDS
 from weft.language.source import Span
 from weft.language.task_fields import STANDARD, AtomicTaskSubtype, Parameter
 
@@ -62,22 +54,13 @@ class TaskDefinition(Struct, frozen=True):
     template: Template
 
 
-_TYPES: dict[type[Node], str] = {
-    Atomic: "atomic",
-    Sequential: "sequential",
-    Reduce: "reduce",
-    Script: "script",
-    DirectorEvaluatorLoop: "director_evaluator_loop",
-}
-
-
 def definition_of(template: Template) -> TaskDefinition:
     """Convert a template to the form in which it is registered."""
     body = template.body
     task = body if isinstance(body, TaskNode) else None
     return TaskDefinition(
         name=template.name,
-        type=_TYPES.get(type(body), "composite"),
+        type=_type_name(body),
         subtype=task.subtype if task is not None else None,
         metadata={
             "parameters": [parameter.name for parameter in template.parameters],
@@ -90,6 +73,11 @@ def definition_of(template: Template) -> TaskDefinition:
         parameters=template.parameters,
         template=template,
     )
+
+
+def _type_name(body: Node) -> str:
+    kind = TASK_KINDS.get(type(body)) if isinstance(body, TaskNode) else None
+    return "composite" if kind is None else kind.name
 
 
 def _default_subtype(definition: TaskDefinition) -> str | None:

@@ -423,12 +423,6 @@ SCRIPTS = [
         scripts=["x"],
     ),
     Row(
-        "no command is a mistake",
-        '(script :description "Run it")',
-        [],
-        {"error.reason": "input_validation_failure"},
-    ),
-    Row(
         "a non-zero exit fails",
         '(script :argv ("false"))',
         [],

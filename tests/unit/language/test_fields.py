@@ -5,8 +5,19 @@ from typing import Any
 
 import pytest
 
-from weft.language.diagnostics import InvalidProgram
-from weft.language.fields import DEFAULTS, ContextKind, context_conflict, merge_context
+from weft.language.ast import Reference
+from weft.language.fields import (
+    DEFAULTS,
+    REF,
+    SETTINGS,
+    TASK_FIELDS,
+    TASK_KINDS,
+    ContextKind,
+    TaskOptions,
+    by_keyword,
+    context_conflict,
+    merge_context,
+)
 from weft.language.source import Source, Span
 from weft.language.task_fields import ContextManagement, ContextOverrides
 
@@ -15,7 +26,7 @@ KINDS: tuple[ContextKind, ...] = tuple(DEFAULTS)
 
 
 def merged(kind: ContextKind, **written: Any) -> ContextManagement:
-    return merge_context(kind, ContextOverrides(**written), HERE)
+    return merge_context(kind, ContextOverrides(**written))
 
 
 @pytest.mark.parametrize(
@@ -65,14 +76,10 @@ def test_what_is_accumulated_is_overridden_one_by_one() -> None:
     assert (settings.accumulate_data, settings.accumulation_format) == (False, "full_output")
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("inherit", ["full", "subset"])
-def test_fresh_context_with_inherited_context_is_refused_with_its_place(
-    kind: ContextKind, inherit: str
-) -> None:
-    with pytest.raises(InvalidProgram) as refused:
-        merged(kind, inherit_context=inherit, fresh_context="enabled")
-    (problem,) = refused.value.found
+def test_fresh_context_with_inherited_context_is_refused_with_its_place(inherit: Any) -> None:
+    problem = context_conflict(ContextOverrides(inherit_context=inherit, fresh_context="enabled"), HERE)
+    assert problem is not None
     assert (problem.code, str(problem.span)) == ("context-conflict", "t.xml:4:7")
     assert f'inherit_context "{inherit}"' in problem.message
     assert 'write inherit_context "none", or fresh_context "disabled"' in problem.message
@@ -84,7 +91,21 @@ def test_no_settings_in_force_break_the_rule() -> None:
     ):
         written = ContextOverrides(inherit_context=inherit, fresh_context=fresh)  # type: ignore[arg-type]
         if context_conflict(written, HERE) is None:
-            settings = merge_context(kind, written, HERE)
+            settings = merge_context(kind, written)
             assert settings.fresh_context == "disabled" or settings.inherit_context == "none"
             assert settings.inherit_context == (inherit or settings.inherit_context)
             assert settings.fresh_context == (fresh or settings.fresh_context)
+
+
+def test_the_table_has_every_field_of_the_nodes() -> None:
+    common = {field.name for field in TASK_FIELDS} | {"span"}
+    assert set(Reference.__struct_fields__) == common | {REF.name}
+    for node, kind in TASK_KINDS.items():
+        assert set(node.__struct_fields__) == common | {field.name for field in kind.fields}
+    for settings, fields in SETTINGS.items():
+        assert settings.__struct_fields__ == tuple(field.name for field in fields)
+
+
+def test_type_checkers_know_every_option_of_the_builder() -> None:
+    options = {field.option for field in by_keyword(TASK_FIELDS).values()}
+    assert set(TaskOptions.__annotations__) == options

@@ -22,7 +22,6 @@ from weft.evaluator.subtasks.spawner import Spawner, make_spawner
 from weft.evaluator.task_scope import mentioned_bindings
 from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.ast import Atomic, Text
-from weft.language.diagnostics import invalid_program
 from weft.language.library import EVALUATOR
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import SPAWN_TOOL
@@ -51,14 +50,7 @@ class AtomicTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: Atomic) -> None:
         super().__init__(compiler, node, "atomic")
-        if node.prompt is None:
-            raise invalid_program(
-                node.span, "missing-field", "an atomic task needs instructions or a description"
-            )
         files = node.file_paths
-        if files is not None and files.source == "command" and _has_placeholders(files.text):
-            message = "the command of file_paths cannot have placeholders: values never join a command line"
-            raise invalid_program(node.span, "bad-value", message)
         self._texts = [
             _compile_text(compiler, text)
             for text in (
@@ -186,10 +178,6 @@ class AtomicTask(TaskCode):
             machine.wait(machine.history.keep(limit_key, LimitReached(error.error, error.problem.code, 0)))
             raise failure from None
         return result, Continuation(result.content, request, result_json_for_model(outcome))
-
-
-def _has_placeholders(text: Text | None) -> bool:
-    return text is not None and any(not isinstance(part, str) for part in text.parts)
 
 
 def _compile_text(compiler: Compiler, text: Text | None) -> FilledText | None:

@@ -1,7 +1,7 @@
 """The director-evaluator loop: repeats director, optional script and evaluator until a condition ends it."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -20,7 +20,6 @@ from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.ast import LOOP_NAMES, LOOP_TEXTS, DirectorEvaluatorLoop, Node
-from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskDefinition, best_evaluator, no_evaluator
 from weft.language.source import Span
 
@@ -95,11 +94,7 @@ DEFAULT_ITERATIONS = 5
 
 
 def compile_director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
-    if node.director is None:
-        raise invalid_program(node.span, "missing-field", "a director_evaluator_loop needs a director")
-    if node.max_iterations is not None and node.max_iterations < 1:
-        raise invalid_program(node.span, "bad-value", "max_iterations must be at least 1")
-    task = LoopTask(compiler, node, node.director)
+    task = LoopTask(compiler, node)
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
@@ -120,11 +115,11 @@ class LoopTask(TaskCode):
 
     node: DirectorEvaluatorLoop
 
-    def __init__(self, compiler: Compiler, node: DirectorEvaluatorLoop, director: Node) -> None:
+    def __init__(self, compiler: Compiler, node: DirectorEvaluatorLoop) -> None:
         super().__init__(compiler, node, "director_evaluator_loop")
         self.limit = node.max_iterations or DEFAULT_ITERATIONS
         self._prompt = None if node.prompt is None else FilledText(compiler, node.prompt)
-        self._director = compiler.compile(director)
+        self._director = compiler.compile(cast(Node, node.director))  # a rule of tasks requires it
         self._evaluator = None if node.evaluator is None else compiler.compile(node.evaluator)
         self._script = None if node.script is None else ScriptTask(compiler, node.script)
         condition = node.termination_condition

@@ -1,7 +1,7 @@
 """The reduce task: runs the inner task for all inputs concurrently, then folds the results in order."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -14,16 +14,11 @@ from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Node, Reduce
-from weft.language.diagnostics import invalid_program
 from weft.language.task_fields import IMPLICIT_INPUT
 
 
 def compile_reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
-    if node.inner_task is None or node.reduction_task is None:
-        raise invalid_program(
-            node.span, "missing-field", "a reduce task needs an inner_task and a reduction_task"
-        )
-    task = ReduceTask(compiler, node, node.inner_task, node.reduction_task)
+    task = ReduceTask(compiler, node)
 
     def run(env: Env) -> TaskResult:
         entered = task.enter(env)
@@ -39,11 +34,11 @@ class ReduceTask(TaskCode):
 
     node: Reduce
 
-    def __init__(self, compiler: Compiler, node: Reduce, inner: Node, reduction: Node) -> None:
+    def __init__(self, compiler: Compiler, node: Reduce) -> None:
         super().__init__(compiler, node, "reduce")
         self._initial = None if node.initial_value is None else compiler.compile(node.initial_value)
-        self._inner = compiler.compile(inner)
-        self._reduction = compiler.compile(reduction)
+        self._inner = compiler.compile(cast(Node, node.inner_task))  # a rule of tasks requires both
+        self._reduction = compiler.compile(cast(Node, node.reduction_task))
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
         """Return also all inputs of the task: each run of the inner task gets only one of them."""

@@ -14,7 +14,6 @@ from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.ast import Script
-from weft.language.diagnostics import invalid_program
 from weft.language.task_fields import IMPLICIT_INPUT
 from weft.secrets.truncation import cut
 
@@ -39,9 +38,6 @@ class ScriptTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: Script) -> None:
         super().__init__(compiler, node, "script")
-        if node.shell is not None and any(not isinstance(part, str) for part in node.shell.parts):
-            message = "a shell command cannot have placeholders: inputs reach it as environment variables"
-            raise invalid_program(node.span, "bad-value", message)
         texts = (node.description, node.shell, *node.argv)
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
 
@@ -91,10 +87,6 @@ class ScriptTask(TaskCode):
 
     def _command(self, inputs: dict[str, Any]) -> tuple[str, ...]:
         """Return the words of the input `command`: a list, or a text that is split like a shell command."""
-        if COMMAND not in inputs:
-            raise self._error(
-                f"a script needs a command: argv, shell, or an input named '{COMMAND}'", "missing-field"
-            )
         command = inputs.pop(COMMAND)
         try:
             words = command if isinstance(command, list) else shlex.split(self._text(command))

@@ -13,12 +13,9 @@ from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import TaskCode, as_task_result, title_of
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Sequential
-from weft.language.diagnostics import invalid_program
 
 
 def compile_sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
-    if not node.steps:
-        raise invalid_program(node.span, "missing-field", "a sequential task needs at least one step")
     task = SequentialTask(compiler, node)
 
     def run(env: Env) -> TaskResult:

@@ -27,8 +27,9 @@ from weft.evaluator.task_scope import (
 )
 from weft.evaluator.values import follow
 from weft.language.ast import FunctionCall, Literal, Node, Reference, TaskNode, Text, Variable
+from weft.language.check.rules import require_valid_task
 from weft.language.diagnostics import invalid_program
-from weft.language.fields import ContextKind, merge_context, misplaced_fields
+from weft.language.fields import ContextKind, merge_context
 from weft.language.schemas import BadSchema, Shape, parse_shape
 from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT
@@ -143,10 +144,8 @@ class TaskCode:
         self.compiler = compiler
         self.node = node
         self.kind = kind
-        problem = misplaced_fields(node)
-        if problem is not None:
-            raise invalid_program(node.span, "bad-value", problem)
-        self.settings = merge_context(kind, node.context, node.span)
+        require_valid_task(node)
+        self.settings = merge_context(kind, node.context)
         self.shape = output_shape(compiler, node)
         self._inputs = Inputs(compiler, node)
 

@@ -19,19 +19,15 @@ from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import InvalidOutput, TaskFailure, TaskResult, ValueResult
 from weft.evaluator.task_scope import ArgumentsEnv
 from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
     Node,
-    Reduce,
     Reference,
-    Script,
-    Sequential,
     TaskNode,
     Template,
 )
-from weft.language.diagnostics import invalid_program, nearest, nearest_tool
-from weft.language.fields import CALL_SETTINGS, BadSetting, context_conflict, misplaced, read_setting
+from weft.language.diagnostics import InvalidProgram, invalid_program, nearest, nearest_tool
+from weft.language.fields import CALL_SETTINGS, TASK_KINDS, context_conflict, misplaced, replaced_fields
 from weft.language.library import DuplicateTask, TaskDefinition, UnknownTask, definition_of, open_inputs
+from weft.language.options import read_setting
 from weft.language.schemas import BadSchema, Shape, parse_shape
 from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
@@ -54,23 +50,12 @@ def compile_template(compiler: Compiler, node: Template, is_tail: bool) -> Code:
     return run
 
 
-_NOT_REPLACED = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
-"""Fields of a reference that do not replace those of the template's body."""
-
-
 def settings_of_call(keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
     """Return the task fields that the keywords of a call replace. Raise ProgramError for bad values."""
     try:
         return dict(read_setting(name, value, span) for name, value in keywords.items())
-    except BadSetting as error:
-        raise _error(error.message, error.code, span) from None
-
-
-def settings_of_reference(node: Reference) -> dict[str, Any]:
-    """Return the fields that are set on a reference."""
-    plain = Reference(ref=node.ref)
-    names = [field.name for field in msgspec.structs.fields(TaskNode) if field.name not in _NOT_REPLACED]
-    return {name: getattr(node, name) for name in names if getattr(node, name) != getattr(plain, name)}
+    except InvalidProgram as error:
+        raise _error(error.found[0].message, error.found[0].code, span) from None
 
 
 def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
@@ -110,7 +95,7 @@ def _error(message: str, code: str, span: Span) -> ProgramError:
     return program_error_at(code, message, span)
 
 
-STEP_NODES = (Atomic, Script, Sequential, Reduce, DirectorEvaluatorLoop)
+STEP_NODES = tuple(TASK_KINDS)
 """Bodies that are a step themselves; a call of such a template is that step, with the template's name."""
 
 
@@ -279,7 +264,7 @@ def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
 def compile_reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:
     """Compile a reference. The template is looked up at each call, because it may be registered later."""
     inputs = Inputs(compiler, node)
-    changes = settings_of_reference(node)
+    changes = replaced_fields(node)
     explicit = {one.name for one in node.inputs}
 
     def run(env: Env) -> TaskResult:

@@ -22,8 +22,9 @@ from weft.evaluator.task_scope import arguments_of
 from weft.evaluator.tools import ToolDefinition
 from weft.language.ast import Atomic
 from weft.language.diagnostics import InvalidProgram
-from weft.language.fields import merge_context, read_setting
+from weft.language.fields import merge_context
 from weft.language.library import TaskDefinition
+from weft.language.options import read_setting
 from weft.language.source import Span
 from weft.language.task_fields import ContextOverrides
 from weft.language.traversal import SPAWN_TOOL
@@ -173,7 +174,7 @@ class SpawnedSubtask:
             changes["history"] = request.history_config
         context = request.context_management
         if isinstance(body, Atomic):
-            merged = merge_context("subtask", merge_overrides(body.context, context), span)
+            merged = merge_context("subtask", merge_overrides(body.context, context))
             changes["context"] = ContextOverrides(**msgspec.structs.asdict(merged))
         elif context != ContextOverrides():
             changes["context"] = context

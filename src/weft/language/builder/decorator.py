@@ -9,9 +9,10 @@ from msgspec import UNSET
 
 from weft.language.ast import Atomic, FunctionCall, Node, Template, Variable
 from weft.language.builder.nodes import as_keywords, as_nodes, definable, here
-from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
-from weft.language.builder.tasks import json_default, with_prompt
+from weft.language.builder.options import shape_of_type, shape_text, task_fields
+from weft.language.builder.tasks import json_default
 from weft.language.diagnostics import invalid_program
+from weft.language.fields import TaskOptions
 from weft.language.library import TaskDefinition, definition_of
 from weft.language.source import Source, Span
 from weft.language.task_fields import Parameter
@@ -108,7 +109,7 @@ class TaskFunction:
         if self.returns not in (None, "string") and "output" not in options:
             options["output"] = "json"
             options.setdefault("schema", self.returns)
-        return Atomic(span=self._span, **with_prompt(task_fields(options, self._span), self._span))
+        return Atomic(span=self._span, **task_fields(options, self._span))
 
     def _build_parameter(self, given: inspect.Parameter) -> Parameter:
         if given.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):

@@ -10,7 +10,6 @@ from weft.language.ast import (
     Atomic,
     Condition,
     DirectorEvaluatorLoop,
-    Node,
     Program,
     Reduce,
     Reference,
@@ -22,8 +21,9 @@ from weft.language.ast import (
     Text,
 )
 from weft.language.builder.nodes import as_body, as_condition, as_node, as_nodes, as_text, definable, here
-from weft.language.builder.options import TaskOptions, shape_of_type, shape_text, task_fields
+from weft.language.builder.options import shape_of_type, shape_text, task_fields
 from weft.language.diagnostics import invalid_program
+from weft.language.fields import TaskOptions
 from weft.language.source import Span
 from weft.language.task_fields import Parameter
 
@@ -33,7 +33,7 @@ def task(instructions: str | Text | None = None, /, **options: Unpack[TaskOption
     span = here()
     if instructions is not None:
         options["instructions"] = instructions
-    return Atomic(span=span, **with_prompt(task_fields(options, span), span))
+    return Atomic(span=span, **task_fields(options, span))
 
 
 def ref(name: str, **options: Unpack[TaskOptions]) -> Reference:
@@ -50,14 +50,9 @@ def script(
     With neither, the script runs its input `command`.
     """
     span = here()
-    if argv and shell is not None:
-        raise invalid_program(span, "bad-value", "a script has argv or shell, not both")
     if isinstance(argv, str):
         raise invalid_program(span, "wrong-type", "argv must be a list: the executable and its arguments")
     line = None if shell is None else as_text(shell, span, "shell")
-    if line is not None and any(isinstance(part, Node) for part in line.parts):
-        message = "a placeholder in shell would join a command line; inputs are environment variables: $name"
-        raise invalid_program(span, "bad-value", message)
     words = tuple(as_text(word, span, "argv") for word in argv)
     return Script(span=span, argv=words, shell=line, **task_fields(options, span))
 
@@ -65,10 +60,7 @@ def script(
 def sequential(*steps: Any, parallel: bool = False, **options: Unpack[TaskOptions]) -> Sequential:
     """Build `(sequential step...)`: tasks in order, or concurrently if `parallel`."""
     span = here()
-    if not steps:
-        raise invalid_program(span, "missing-field", "sequential needs at least one step")
-    fields = task_fields(options, span)
-    return Sequential(span=span, steps=as_nodes(steps), is_parallel=parallel, **fields)
+    return Sequential(span=span, steps=as_nodes(steps), is_parallel=parallel, **task_fields(options, span))
 
 
 def reduce_task(*, inner: Any, reduction: Any, initial: Any = ..., **options: Unpack[TaskOptions]) -> Reduce:
@@ -97,14 +89,8 @@ def director_evaluator_loop(
     Without an evaluator, one is chosen by the option `criteria`.
     """
     span = here()
-    if evaluator is ... and "criteria" not in options:
-        raise invalid_program(
-            span, "missing-field", "the loop needs an evaluator, or criteria to find one by"
-        )
     if script is not None and not isinstance(script, Script):
         raise invalid_program(span, "wrong-type", "script must be built with weft.build.script")
-    if max_iterations is not None and (not isinstance(max_iterations, int) or max_iterations < 1):
-        raise invalid_program(span, "bad-value", "max_iterations must be a whole number, at least 1")
     return DirectorEvaluatorLoop(
         span=span,
         max_iterations=max_iterations,
@@ -122,8 +108,6 @@ def task_cond(*cases: Sequence[Any], criteria: str | None = None) -> TaskCond:
     With `criteria` an evaluator judges the output first; conditions see its `evaluation`.
     """
     span = here()
-    if not cases:
-        raise invalid_program(span, "missing-field", "task_cond needs at least one case")
     made = (TaskCase(as_condition(test, span), as_body(body), span) for test, *body in cases)
     return TaskCond(span=span, cases=tuple(made), criteria=criteria)
 
@@ -142,11 +126,6 @@ def template(name: str, parameters: Sequence[str | Parameter], *body: Any, retur
     """Build `(template name (parameter...) :returns "..." e...)`: a named task with any body."""
     span = here()
     taken = tuple(one if isinstance(one, Parameter) else Parameter(one) for one in parameters)
-    names = [one.name for one in taken]
-    if len(set(names)) != len(names):
-        raise invalid_program(
-            span, "duplicate-name", f"template '{name}' has two parameters of the same name"
-        )
     shape = None if returns is None else shape_text(returns, span)
     return Template(
         span=span, name=definable(name, span), parameters=taken, body=as_body(body), returns=shape
@@ -164,14 +143,6 @@ def deftask(
 ) -> Template:
     """Build `(deftask name (parameter...) :instructions "..." ...)`: a template for a model task."""
     return template(name, parameters, task(instructions, **options), returns=returns)
-
-
-def with_prompt(fields: dict[str, Any], span: Span) -> dict[str, Any]:
-    """Return the fields; raise InvalidProgram if they have neither instructions nor a description."""
-    if "instructions" not in fields and "description" not in fields:
-        message = "a task needs instructions or a description: the prompt for the model"
-        raise invalid_program(span, "missing-field", message)
-    return fields
 
 
 def json_default(name: str, value: Any, span: Span) -> Any:

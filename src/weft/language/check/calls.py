@@ -20,8 +20,9 @@ from weft.language.check.inference import (
 )
 from weft.language.check.outputs import value_types
 from weft.language.check.scopes import Call, Cell, Frame, Need
-from weft.language.diagnostics import Findings, LanguageProblem
-from weft.language.fields import CALL_SETTINGS, BadSetting, context_conflict, misplaced, read_setting
+from weft.language.diagnostics import Findings, InvalidProgram, LanguageProblem
+from weft.language.fields import CALL_SETTINGS, misplaced
+from weft.language.options import read_setting
 from weft.language.source import Span
 from weft.language.task_fields import Parameter
 
@@ -165,7 +166,7 @@ def template_problems(
     if settings and not isinstance(template.body, TaskNode):
         message = f":{next(iter(settings))} is for single tasks, and the body of {name} is not a task"
         yield LanguageProblem(span, "bad-value", message)
-    misplacement = misplaced(template.body, ["file_paths" if one == "files" else one for one in settings])
+    misplacement = misplaced(template.body, [CALL_SETTINGS[one].name for one in settings])
     if misplacement is not None:
         yield LanguageProblem(span, "bad-value", f"{name}: {misplacement}")
     yield from _setting_problems(settings, frame)
@@ -187,13 +188,9 @@ def _setting_problems(settings: dict[str, Node | None], frame: Frame) -> Iterabl
         if value is UNKNOWN:
             continue
         try:
-            _, read = read_setting(name, value, node.span)
-        except BadSetting as error:
-            yield LanguageProblem(node.span, error.code, error.message)
-            continue
-        conflict = context_conflict(read, node.span) if name == "context" else None
-        if conflict is not None:
-            yield conflict
+            read_setting(name, value, node.span)
+        except InvalidProgram as error:
+            yield from error.found
 
 
 def _type_problems(

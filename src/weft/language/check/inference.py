@@ -27,6 +27,7 @@ from weft.language.ast import (
 from weft.language.builtins import BUILT_IN_NAMES, RESULT_KINDS, TASK_LIBRARY
 from weft.language.check.scopes import Frame
 from weft.language.diagnostics import Findings
+from weft.language.fields import texts_of
 from weft.language.schemas import BadSchema, Shape, is_path, parse_shape
 
 UNKNOWN: Final[Any] = object()
@@ -160,17 +161,6 @@ def types_of(text: str | None) -> frozenset[str] | None:
 def json_type(kind: str | None) -> str | None:
     """Return the JSON type of values of a kind, or None if it is not certain."""
     return _JSON_TYPES.get(kind) if kind is not None else None
-
-
-def texts_of(node: TaskNode) -> list[Text]:
-    """Return the texts of a task that may have placeholders."""
-    files = node.file_paths
-    found = [node.description, node.instructions, node.system]
-    if files is not None:
-        found += [files.text, *files.paths]
-    if isinstance(node, Script):
-        found += [node.shell, *node.argv]
-    return [text for text in found if text is not None]
 
 
 def is_function(node: Node | None, frame: Frame) -> bool:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from weft.language.ast import (
     EVALUATION,
     JUDGED_NAMES,
@@ -22,31 +20,21 @@ from weft.language.ast import (
 )
 from weft.language.check.calls import open_inputs
 from weft.language.check.expressions import OUTPUT, check_cases, check_paths
-from weft.language.check.inference import check_json, texts_of
+from weft.language.check.inference import check_json
 from weft.language.check.outputs import output_shape, result_cell
+from weft.language.check.rules import task_problems
 from weft.language.check.scopes import Call, Frame
 from weft.language.check.walker import Visitor, Walk, check_model, check_tool
-from weft.language.fields import ContextKind, context_conflict, merge_context, misplaced, misplaced_fields
+from weft.language.fields import TASK_KINDS, merge_context, misplaced, replaced_fields, texts_of
 from weft.language.library import best_evaluator, definition_of, no_evaluator
 from weft.language.schemas import BadSchema, is_path, parse_shape
 from weft.language.source import Span
-from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
-
-_REFERENCE_FIELDS = frozenset({"span", "inputs", "output_slot", "input_source", "ref"})
-"""Fields of the reference itself; all other fields override fields of the template."""
+from weft.language.task_fields import IMPLICIT_INPUT
 
 
 def check_rules(walk: Walk, node: TaskNode) -> None:
-    """Note missing, misplaced and conflicting fields, and unknown shapes, tools and models."""
-    missing = _explain_missing_field(node)
-    if missing is not None:
-        walk.findings.note(node.span, "missing-field", missing)
-    misplacement = misplaced_fields(node)
-    if misplacement is not None:
-        walk.findings.note(node.span, "bad-value", misplacement)
-    conflict = context_conflict(node.context, node.span)
-    if conflict is not None:
-        walk.findings.add([conflict])
+    """Note the problems of a task's fields, and unknown shapes, tools and models."""
+    walk.findings.add(task_problems(node))
     if node.output_format is not None:
         check_shape(walk, node.output_format.schema, node.span)
     for tool in node.tools:
@@ -54,43 +42,6 @@ def check_rules(walk: Walk, node: TaskNode) -> None:
     if node.model is not None:
         name = node.model.partition(":")[2] or node.model
         check_model(walk, f"{node.provider}:{name}" if node.provider else node.model, node.span)
-    _check_values(walk, node)
-
-
-def _explain_missing_field(node: TaskNode) -> str | None:
-    if isinstance(node, Atomic) and node.prompt is None:
-        return "a task needs instructions or a description: the prompt for the model"
-    if isinstance(node, Sequential) and not node.steps:
-        return "a sequential task needs at least one step"
-    if isinstance(node, Reduce) and (node.inner_task is None or node.reduction_task is None):
-        return "a reduce task needs an inner_task and a reduction_task"
-    if isinstance(node, DirectorEvaluatorLoop):
-        if node.director is None:
-            return "a director_evaluator_loop needs a director"
-        if node.evaluator is None and node.criteria is None:
-            return "a director_evaluator_loop needs an evaluator, or criteria to find one by"
-    is_command = isinstance(node, Script) and (node.argv or node.shell is not None)
-    if isinstance(node, Script) and not is_command and "command" not in {one.name for one in node.inputs}:
-        return "a script needs a command: argv, shell, or an input named 'command'"
-    return None
-
-
-def _check_values(walk: Walk, node: TaskNode) -> None:
-    if (
-        isinstance(node, DirectorEvaluatorLoop)
-        and node.max_iterations is not None
-        and node.max_iterations < 1
-    ):
-        walk.findings.note(node.span, "bad-value", "max_iterations is at least 1")
-    if isinstance(node, Script) and node.shell is not None:
-        if node.argv:
-            walk.findings.note(node.span, "bad-value", "a script has argv or shell, not both")
-        if not all(isinstance(part, str) for part in node.shell.parts):
-            message = (
-                "a placeholder in shell would be part of a command line; "
-                "use the environment variable of the input: $name"
-            )
-            walk.findings.note(node.shell.span, "bad-value", message)
 
 
 def check_shape(walk: Walk, shape: str | None, span: Span) -> None:
@@ -127,28 +78,13 @@ def check_criteria(walk: Walk) -> None:
 
 def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
     """Note fields of a reference that cannot override fields of its template."""
-    changed = _overridden_fields(node)
+    changed = list(replaced_fields(node))
     if changed and not isinstance(template.body, TaskNode):
         message = f"fields on a reference are for single tasks, and the body of {template.name} is not a task"
         walk.findings.note(node.span, "bad-value", f"{message}: {', '.join(changed)}")
     misplacement = misplaced(template.body, changed)
     if misplacement is not None:
         walk.findings.note(node.span, "bad-value", f"{template.name}: {misplacement}")
-
-
-def _overridden_fields(node: Reference) -> list[str]:
-    plain = Reference(ref=node.ref)
-    names = [field.name for field in msgspec.structs.fields(TaskNode) if field.name not in _REFERENCE_FIELDS]
-    return [name for name in names if getattr(node, name) != getattr(plain, name)]
-
-
-_CONTEXT_KINDS: Mapping[type[Node], ContextKind] = {
-    Atomic: "atomic",
-    Script: "script",
-    Sequential: "sequential",
-    Reduce: "reduce",
-    DirectorEvaluatorLoop: "director_evaluator_loop",
-}
 
 
 def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
@@ -211,11 +147,10 @@ def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
 
     The task sees `frame` if it inherits all names or is the body of a template; else only global names.
     """
-    overrides = node.context
-    if context_conflict(overrides, node.span) is not None:
-        overrides = ContextOverrides(inherit_context=overrides.inherit_context)
-    kind = _CONTEXT_KINDS.get(type(node), "atomic")
-    if frame.is_arguments or merge_context(kind, overrides, node.span).inherit_context == "full":
+    if (
+        frame.is_arguments
+        or merge_context(TASK_KINDS[type(node)].name, node.context).inherit_context == "full"
+    ):
         return Frame(frame, frame.routine)
     inner = Frame(walk.names.globals, frame.routine)
     inner.isolated_from = frame
@@ -302,6 +237,8 @@ def _visit_cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
 
 def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
     """Visit a cond; `shape` is the shape of the output of the previous step. None: unknown."""
+    if not node.cases:
+        walk.findings.note(node.span, "missing-field", "a cond of tasks needs at least one case")
     if node.criteria is not None:
         walk.criteria.append((node.criteria, JUDGED_NAMES, node.span, frame))
         walk.bind(EVALUATION, node.span, frame)

@@ -1,215 +1,141 @@
-"""Readers of the values of task fields: strings, numbers, lists, settings."""
+"""Readers of the values of task fields, one for each kind of field."""
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from weft.language.ast import FilePaths, Input, Text
+from weft.language.ast import FilePaths, Input, Script, Text
 from weft.language.diagnostics import InvalidProgram, nearest
-from weft.language.fields import context_conflict
-from weft.language.sexp.forms import known_keywords, string, text
+from weft.language.fields import SETTINGS, Field, Kind, context_conflict
+from weft.language.sexp.forms import condition, known_keywords, string, text
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
 from weft.language.sexp.parser import FormError, Parser
-from weft.language.task_fields import (
-    AccumulationFormat,
-    ContextAssembly,
-    ContextOverrides,
-    FreshContext,
-    HistorySettings,
-    InheritContext,
-)
+from weft.language.task_fields import ContextOverrides
 
-Reader = Callable[[Parser, Data], Any]
-"""Converts the datum of one field, or raises FormError. `what` is the name of the field in messages."""
+Reader = Callable[[Parser, Data, Field, str], Any]
+"""Converts a datum, or raises FormError: (parser, datum, field, name of the field in messages)."""
 
-_FORMAT_ALIASES = {"full": "full_output", "minimal": "notes_only"}
-_FILE_SOURCES = {
+
+def read_field(parser: Parser, datum: Data, field: Field, what: str | None = None) -> Any:
+    """Return the value of a field. Raise FormError or InvalidProgram."""
+    return _READERS[field.kind](parser, datum, field, what or keyword_text(field.keyword))
+
+
+def _read_name(parser: Parser, datum: Data, field: Field, what: str) -> str:
+    """Read a name, which may be written as a string."""
+    return datum.text if isinstance(datum, Name) else string(datum, what)
+
+
+def _read_boolean(datum: Data, what: str) -> bool:
+    if isinstance(datum, Constant) and isinstance(datum.value, bool):
+        return datum.value
+    raise FormError(datum.span, "bad-value", f"{what} is true or false")
+
+
+def _read_count(parser: Parser, datum: Data, field: Field, what: str) -> int:
+    value = datum.value if isinstance(datum, Constant) else None
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise FormError(datum.span, "bad-value", f"{what} is a whole number, at least 1")
+
+
+def _read_seconds(parser: Parser, datum: Data, field: Field, what: str) -> float:
+    value = datum.value if isinstance(datum, Constant) else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max:
+        return float(value)
+    raise FormError(datum.span, "bad-value", f"{what} is a number of seconds above 0")
+
+
+def _read_choice(parser: Parser, datum: Data, field: Field, what: str) -> str:
+    written = string(datum, what)
+    found = (field.choices or {}).get(written)
+    if found is not None:
+        return found
+    words = ", ".join(f'"{one}"' for one in field.words)
+    raise FormError(datum.span, "bad-value", f"{what} is one of {words}{nearest(written, field.words)}")
+
+
+def read_shape(parser: Parser, datum: Data, what: str) -> str:
+    """Read a name, a path, or a JSON Schema, which is stored without spaces."""
+    written = string(datum, what)
+    if not written.lstrip().startswith("{"):
+        return written
+    try:
+        return json.dumps(json.loads(written), separators=(",", ":"), ensure_ascii=False)
+    except (ValueError, RecursionError) as error:
+        raise FormError(datum.span, "bad-value", f"{what} is not JSON: {error}") from error
+
+
+def _read_items(
+    parser: Parser, datum: Data, item: Callable[[Parser, Data], Any], what: str
+) -> tuple[Any, ...]:
+    """Read a list, and note the problems of every item; an invalid item becomes None."""
+    if not isinstance(datum, List) or datum.is_prefix:
+        raise FormError(datum.span, "bad-value", f"{what} is a list in parentheses")
+    return tuple([parser.attempt(item, one) for one in datum.items])
+
+
+def _read_keywords(parser: Parser, datum: Data, known: Iterable[str], what: str) -> dict[str, Data]:
+    """Read a list of keywords and values."""
+    if not isinstance(datum, List) or datum.is_prefix:
+        shape = " ".join(f"{keyword_text(name)} ..." for name in known)
+        raise FormError(datum.span, "bad-value", f"{what} is written ({shape})")
+    positional, named = parser.arguments(datum.items)
+    for stray in positional:
+        parser.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
+    return known_keywords(parser, named, tuple(known), what)
+
+
+def _read_settings(parser: Parser, datum: Data, field: Field, what: str) -> Any:
+    """Read `(:inherit "none" :accumulate true ...)` into the struct of the settings."""
+    kind = field.settings or ContextOverrides
+    known = {one.keyword: one for one in SETTINGS[kind]}
+    given: dict[str, Any] = {}
+    for word, value in _read_keywords(parser, datum, known, what).items():
+        setting = known[word]
+        read = parser.attempt(read_field, value, setting)
+        if read is not None:
+            given[setting.name] = read
+    made = kind(**given)
+    if isinstance(made, ContextOverrides) and (problem := context_conflict(made, datum.span)) is not None:
+        raise InvalidProgram([problem])
+    return made
+
+
+_SOURCES: Mapping[str, Any] = {
     "command": "command",
     "description": "description",
     "context-description": "context_description",
 }
 
 
-def a_string(what: str) -> Reader:
-    return lambda _, datum: string(datum, what)
-
-
-def a_text(what: str) -> Reader:
-    return lambda _, datum: text(datum, what)
-
-
-def a_name(what: str) -> Reader:
-    """Return a reader of names, which may be written as strings."""
-
-    def read(_: Parser, datum: Data) -> str:
-        return datum.text if isinstance(datum, Name) else string(datum, what)
-
-    return read
-
-
-def a_boolean(what: str) -> Reader:
-    def read(_: Parser, datum: Data) -> bool:
-        if isinstance(datum, Constant) and isinstance(datum.value, bool):
-            return datum.value
-        raise FormError(datum.span, "bad-value", f"{what} is true or false")
-
-    return read
-
-
-def a_count(what: str, *, least: int = 1) -> Reader:
-    def read(_: Parser, datum: Data) -> int:
-        value = datum.value if isinstance(datum, Constant) else None
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-            return value
-        raise FormError(datum.span, "bad-value", f"{what} is a whole number, at least {least}")
-
-    return read
-
-
-def a_duration(what: str) -> Reader:
-    """Return a reader of a positive number of seconds."""
-
-    def read(_: Parser, datum: Data) -> float:
-        value = datum.value if isinstance(datum, Constant) else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= sys.float_info.max:
-            return float(value)
-        raise FormError(datum.span, "bad-value", f"{what} is a number of seconds above 0")
-
-    return read
-
-
-def one_of(what: str, known: tuple[str, ...], aliases: dict[str, str] | None = None) -> Reader:
-    """Return a reader of strings that must be one of `known` or an alias."""
-
-    def read(_: Parser, datum: Data) -> str:
-        written = string(datum, what)
-        word = (aliases or {}).get(written, written)
-        if word in known:
-            return word
-        choices = ", ".join(f'"{one}"' for one in known)
-        raise FormError(datum.span, "bad-value", f"{what} is one of {choices}{nearest(written, known)}")
-
-    return read
-
-
-def a_list_of(item: Reader, what: str) -> Reader:
-    """Return a reader of lists. It notes the problems of every item; an invalid item becomes None."""
-
-    def read(parser: Parser, datum: Data) -> tuple[Any, ...]:
-        if not isinstance(datum, List) or datum.is_prefix:
-            raise FormError(datum.span, "bad-value", f"{what} is a list in parentheses")
-        return tuple([parser.attempt(item, one) for one in datum.items])
-
-    return read
-
-
-def a_shape(what: str) -> Reader:
-    """Return a reader of shapes: a name, a path, or a JSON Schema, which is stored without spaces."""
-
-    def read(_: Parser, datum: Data) -> str:
-        written = string(datum, what)
-        if not written.lstrip().startswith("{"):
-            return written
-        try:
-            schema = json.loads(written)
-            return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
-        except (ValueError, RecursionError) as error:
-            raise FormError(datum.span, "bad-value", f"{what} is not JSON: {error}") from error
-
-    return read
-
-
-def _read_settings(parser: Parser, datum: Data, readers: dict[str, Reader], what: str) -> dict[str, Any]:
-    """Read a list of keywords and values into a dict by keyword."""
-    if not isinstance(datum, List) or datum.is_prefix:
-        shape = " ".join(f"{keyword_text(name)} ..." for name in readers)
-        raise FormError(datum.span, "bad-value", f"{what} is written ({shape})")
-    positional, named = parser.arguments(datum.items)
-    for stray in positional:
-        parser.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
-    found = known_keywords(parser, named, tuple(readers), what)
-    return {name: parser.attempt(readers[name], value) for name, value in found.items()}
-
-
-_CONTEXT: dict[str, Reader] = {
-    "inherit": one_of(":inherit", get_args(InheritContext)),
-    "accumulate": a_boolean(":accumulate"),
-    "format": one_of(":format", get_args(AccumulationFormat), _FORMAT_ALIASES),
-    "fresh": one_of(":fresh", get_args(FreshContext)),
-}
-
-
-def context(parser: Parser, datum: Data) -> ContextOverrides:
-    """Read `(:inherit "none" :accumulate true :format "full_output" :fresh "enabled")`."""
-    found = _read_settings(parser, datum, _CONTEXT, ":context")
-    overrides = ContextOverrides(
-        found.get("inherit"), found.get("accumulate"), found.get("format"), found.get("fresh")
-    )
-    if problem := context_conflict(overrides, datum.span):
-        raise InvalidProgram([problem])
-    return overrides
-
-
-_ASSEMBLY = {name: a_string(f":{name}") for name in ("primary", "secondary", "excluded")}
-
-
-def assembly(parser: Parser, datum: Data) -> ContextAssembly:
-    """Read `(:primary "..." :secondary "..." :excluded "...")`."""
-    found = _read_settings(parser, datum, _ASSEMBLY, ":assembly")
-    return ContextAssembly(**{f"{name}_elements": value for name, value in found.items()})
-
-
-_HISTORY: dict[str, Reader] = {
-    "use": a_boolean(":use"),
-    "turns": a_count(":turns"),
-    "record": a_boolean(":record"),
-}
-
-
-def history(parser: Parser, datum: Data) -> HistorySettings:
-    """Read `(:use true :turns 3 :record false)`."""
-    found = _read_settings(parser, datum, _HISTORY, ":history")
-    return HistorySettings(found.get("use", True), found.get("turns"), found.get("record", True))
-
-
-_path = a_text("a path in :files")
-_is_optional = a_boolean(":optional of a path in :files")
-
-
-def _read_path_entry(parser: Parser, datum: Data) -> tuple[Text, bool]:
-    """Read `"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
-    if not isinstance(datum, List):
-        return _path(parser, datum), False
-    positional, named = parser.arguments(datum.items)
-    found = known_keywords(parser, named, ("optional",), "a path in :files")
-    if len(positional) != 1:
-        raise FormError(
-            datum.span, "bad-value", 'a path in :files is written "a.py" or ("a.py" :optional true)'
-        )
-    return _path(parser, positional[0]), "optional" in found and _is_optional(parser, found["optional"])
-
-
-_files = a_list_of(_read_path_entry, ":files")
-
-
-def files(parser: Parser, datum: Data) -> FilePaths:
+def _read_files(parser: Parser, datum: Data, field: Field, what: str) -> FilePaths:
     """Read `("a.py" ("{{b}}" :optional true))`, or a `:command`, `:description` or `:context-description`."""
     if not isinstance(datum, List) or not any(isinstance(one, Keyword) for one in datum.items):
-        found = [one for one in _files(parser, datum) if one is not None]
+        found = [one for one in _read_items(parser, datum, _read_path, what) if one is not None]
         optional = tuple(n for n, (_, is_optional) in enumerate(found) if is_optional)
         return FilePaths("literal", tuple(path for path, _ in found), optional=optional)
-    readers = {name: a_text(f":{name} of :files") for name in _FILE_SOURCES}
-    named: dict[str, Text] = _read_settings(parser, datum, readers, ":files")
+    named = _read_keywords(parser, datum, _SOURCES, what)
     if len(named) != 1:
-        raise FormError(
-            datum.span,
-            "bad-value",
-            ":files is a list of paths, or has one of :command, :description and :context-description",
-        )
+        message = f"{what} is a list of paths, or has one of :command, :description and :context-description"
+        raise FormError(datum.span, "bad-value", message)
     [(source, value)] = named.items()
-    return FilePaths(_FILE_SOURCES[source], (), value)  # type: ignore[arg-type]
+    return FilePaths(_SOURCES[source], (), text(value, f":{source} of {what}"))
+
+
+def _read_path(parser: Parser, datum: Data) -> tuple[Text, bool]:
+    """Read `"a.py"`, or `("a.py" :optional true)` for a file that may be missing."""
+    what = "a path in :files"
+    if not isinstance(datum, List):
+        return text(datum, what), False
+    positional, named = parser.arguments(datum.items)
+    found = known_keywords(parser, named, ("optional",), what)
+    if len(positional) != 1:
+        raise FormError(datum.span, "bad-value", f'{what} is written "a.py" or ("a.py" :optional true)')
+    is_optional = "optional" in found and _read_boolean(found["optional"], f":optional of {what}")
+    return text(positional[0], what), is_optional
 
 
 def _read_entry(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Data]]:
@@ -221,19 +147,9 @@ def _read_entry(what: str, datum: Data, lengths: set[int]) -> tuple[str, list[Da
     raise FormError(datum.span, "syntax-error", what)
 
 
-def relevance(parser: Parser, datum: Data) -> tuple[tuple[str, bool], ...]:
-    """Read `((code true) (style false))`."""
-    return _read_unique(parser, datum, _read_relevance_entry, ":relevance")
-
-
-def _read_relevance_entry(parser: Parser, datum: Data) -> tuple[str, bool]:
+def _read_relevance(parser: Parser, datum: Data) -> tuple[str, bool]:
     name, [value] = _read_entry("an entry of :relevance is written (input true) or (input false)", datum, {2})
-    return name, a_boolean(f"the relevance of `{name}`")(parser, value)
-
-
-def inputs(parser: Parser, datum: Data) -> tuple[Input, ...]:
-    """Read `((name expression) (name))`; the caller passes an input without an expression."""
-    return _read_unique(parser, datum, _read_input, ":inputs")
+    return name, _read_boolean(value, f"the relevance of `{name}`")
 
 
 def _read_input(parser: Parser, datum: Data) -> Input:
@@ -243,11 +159,52 @@ def _read_input(parser: Parser, datum: Data) -> Input:
     return Input(name, parser.expression(values[0]) if values else None, datum.span)
 
 
-def _read_unique(parser: Parser, datum: Data, item: Reader, what: str) -> tuple[Any, ...]:
+def _read_unique(
+    parser: Parser, datum: Data, item: Callable[[Parser, Data], Any], what: str
+) -> tuple[Any, ...]:
     """Read a list of inputs or of (name, value) pairs, and note duplicate names."""
-    found = [one for one in a_list_of(item, what)(parser, datum) if one is not None]
+    found = [one for one in _read_items(parser, datum, item, what) if one is not None]
     names = [one.name if isinstance(one, Input) else one[0] for one in found]
     for name, count in Counter(names).items():
         if count > 1:
             parser.note(datum.span, "duplicate-name", f"{what} names `{name}` {count} times")
     return tuple(found)
+
+
+def _read_argv(parser: Parser, datum: Data, field: Field, what: str) -> tuple[Text, ...]:
+    words = _read_items(parser, datum, lambda _, one: text(one, "a word of :argv"), what)
+    if not words:
+        raise FormError(datum.span, "bad-value", ":argv begins with the executable to run")
+    return words
+
+
+def _read_script(parser: Parser, datum: Data, field: Field, what: str) -> Script:
+    node = parser.expression(datum)
+    if not isinstance(node, Script):
+        raise FormError(datum.span, "bad-value", f"{what} is written (script ...)")
+    return node
+
+
+_READERS: Mapping[Kind, Reader] = {
+    "text": lambda _, datum, field, what: text(datum, what),
+    "string": lambda _, datum, field, what: string(datum, what),
+    "name": _read_name,
+    "names": lambda parser, datum, field, what: _read_items(
+        parser, datum, lambda _, one: string(one, "a tool"), what
+    ),
+    "boolean": lambda _, datum, field, what: _read_boolean(datum, what),
+    "count": _read_count,
+    "seconds": _read_seconds,
+    "choice": _read_choice,
+    "shape": lambda parser, datum, field, what: read_shape(parser, datum, what),
+    "settings": _read_settings,
+    "inputs": lambda parser, datum, field, what: _read_unique(parser, datum, _read_input, what),
+    "relevance": lambda parser, datum, field, what: _read_unique(parser, datum, _read_relevance, what),
+    "files": _read_files,
+    "argv": _read_argv,
+    "shell": lambda _, datum, field, what: text(datum, what),
+    "value": lambda parser, datum, field, what: parser.expression(datum),
+    "task": lambda parser, datum, field, what: parser.expression(datum),
+    "script": _read_script,
+    "condition": lambda _, datum, field, what: condition(datum),
+}

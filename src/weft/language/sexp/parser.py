@@ -60,10 +60,10 @@ class Parser:
         if len(self.problems) >= MAX_PROBLEMS:
             raise TooManyProblems
 
-    def attempt(self, read: "Callable[[Parser, Any], Any]", datum: Data) -> Any:
-        """Return `read(self, datum)`; if it fails, note the problems and return None."""
+    def attempt(self, read: "Callable[..., Any]", datum: Data, *more: Any) -> Any:
+        """Return `read(self, datum, *more)`; if it fails, note the problems and return None."""
         try:
-            return read(self, datum)
+            return read(self, datum, *more)
         except (FormError, InvalidProgram) as error:
             self._note_all(error.found)
             return None

@@ -3,18 +3,24 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import UNSET, Struct
+
 from weft.language.ast import (
     And,
     Apply,
     Assign,
+    Atomic,
     Begin,
     Cond,
     Condition,
     Datum,
     Define,
+    DirectorEvaluatorLoop,
+    FilePaths,
     FunctionCall,
     GetContext,
     If,
+    Input,
     IterativeLoop,
     Lambda,
     Let,
@@ -25,7 +31,12 @@ from weft.language.ast import (
     Parallel,
     Program,
     Quote,
+    Reduce,
+    Reference,
     Symbol,
+    TaskCond,
+    TaskNode,
+    Template,
     Text,
     Try,
     Variable,
@@ -33,10 +44,21 @@ from weft.language.ast import (
     WithTimeout,
 )
 from weft.language.diagnostics import invalid_program
-from weft.language.sexp.layout import Layout, form, listing, pair, render, scalar_text
-from weft.language.sexp.names import escape, keyword_text, name_text, path_text
+from weft.language.fields import REF, RETURNS, SETTINGS, TASK_FIELDS, TASK_KINDS, Field, Kind, set_fields
+from weft.language.sexp.layout import (
+    Layout,
+    form,
+    listing,
+    number_text,
+    pair,
+    render,
+    scalar_text,
+    seconds_text,
+    string_text,
+)
+from weft.language.sexp.names import escape, keyword_text, name_text, path_text, type_text
 from weft.language.sexp.program import SPECIAL_FORMS
-from weft.language.sexp.task_printer import TASK_LAYOUTS
+from weft.language.task_fields import Parameter
 from weft.language.traversal import raise_recursion_limit
 
 
@@ -57,10 +79,7 @@ def print_node(node: Node) -> str:
 
 
 def _layout(node: Node) -> Layout:
-    kind = type(node)
-    if kind in TASK_LAYOUTS:
-        return TASK_LAYOUTS[kind](node, _layout)
-    return _LAYOUTS[kind](node)
+    return _LAYOUTS[type(node)](node)
 
 
 def _all(nodes: tuple[Node, ...]) -> list[Layout]:
@@ -151,6 +170,112 @@ def _try(node: Try) -> Layout:
     return form("try", _layout(node.body), handler)
 
 
+# Tasks
+
+
+def _pairs(node: Struct, fields: tuple[Field, ...]) -> list[Layout]:
+    """Lay out the fields of a node or of settings, without those that have their default."""
+    found: list[Layout] = []
+    for field, value in set_fields(node, fields):
+        if field.kind == "output":
+            found += _pairs(value, SETTINGS[type(value)])
+        elif field.kind != "steps":
+            found.append(pair(f":{field.keyword}", _FIELD_LAYOUTS[field.kind](value)))
+    return found
+
+
+def _settings(settings: Struct) -> Layout:
+    return listing(_pairs(settings, SETTINGS[type(settings)]))
+
+
+def _inputs(inputs: tuple[Input, ...]) -> Layout:
+    return listing(
+        [
+            listing([name_text(one.name), *([] if one.value is None else [_layout(one.value)])])
+            for one in inputs
+        ]
+    )
+
+
+def _relevance(relevance: tuple[tuple[str, bool], ...]) -> Layout:
+    return listing([listing([name_text(name), scalar_text(is_relevant)]) for name, is_relevant in relevance])
+
+
+def _files(files: FilePaths) -> Layout:
+    if files.text is not None:
+        return listing([pair(keyword_text(files.source.replace("_", "-")), string_text(files.text.raw))])
+    texts = [string_text(path.raw) for path in files.paths]
+    return listing(
+        [f"({text} :optional true)" if n in files.optional else text for n, text in enumerate(texts)]
+    )
+
+
+_FIELD_LAYOUTS: Mapping[Kind, Callable[[Any], Layout]] = {
+    "text": lambda text: string_text(text.raw),
+    "string": string_text,
+    "name": name_text,
+    "names": lambda names: listing([*map(string_text, names)]),
+    "boolean": scalar_text,
+    "count": number_text,
+    "seconds": seconds_text,
+    "choice": string_text,
+    "shape": string_text,
+    "settings": _settings,
+    "inputs": _inputs,
+    "relevance": _relevance,
+    "files": _files,
+    "argv": lambda words: listing([string_text(word.raw) for word in words]),
+    "shell": lambda text: string_text(text.raw),
+    "value": _layout,
+    "task": _layout,
+    "script": _layout,
+    "condition": lambda condition: string_text(condition.text),
+}
+
+
+def _task(node: TaskNode) -> Layout:
+    kind = TASK_KINDS[type(node)]
+    own, common = _pairs(node, kind.fields), _pairs(node, TASK_FIELDS)
+    if isinstance(node, Reduce | DirectorEvaluatorLoop):  # their fields are whole tasks
+        own, common = common, own
+    return form(kind.form, *own, *common, *_all(getattr(node, "steps", ())))
+
+
+def _reference(node: Reference) -> Layout:
+    return form("task", *_pairs(node, (REF,)), *_pairs(node, TASK_FIELDS))
+
+
+def _task_cond(node: TaskCond) -> Layout:
+    cases = [form(string_text(case.test.text), *_body(case.body)) for case in node.cases]
+    criteria = [] if node.criteria is None else [pair(":criteria", string_text(node.criteria))]
+    return form("task-cond", *criteria, *cases)
+
+
+def _template(node: Template) -> Layout:
+    head: list[Layout] = [name_text(node.name), listing([_parameter(one) for one in node.parameters])]
+    head += _pairs(node, (RETURNS,))
+    if isinstance(node.body, Atomic):
+        return form("deftask", *head, *_pairs(node.body, TASK_FIELDS), on_first_line=3)
+    return form("template", *head, *_body(node.body), on_first_line=3)
+
+
+def _parameter(parameter: Parameter) -> Layout:
+    kind = [] if parameter.type is None else [type_text(parameter.type)]
+    default = [] if parameter.default is UNSET else [_constant(parameter.default)]
+    name = name_text(parameter.name)
+    return listing([name, *kind, *default]) if kind or default else name
+
+
+def _constant(value: Any) -> Layout:
+    """Lay out a JSON value as the default of a parameter."""
+    if isinstance(value, Mapping):
+        pairs = [pair(keyword_text(key) if key else '""', _constant(one)) for key, one in value.items()]
+        return form("dict", *pairs)
+    if isinstance(value, list | tuple):
+        return form("list", *[_constant(one) for one in value])
+    return scalar_text(value)
+
+
 _LAYOUTS: Mapping[type[Node], Callable[[Any], Layout]] = {
     Literal: lambda node: scalar_text(node.value),
     Quote: _quote,
@@ -177,4 +302,8 @@ _LAYOUTS: Mapping[type[Node], Callable[[Any], Layout]] = {
         "with-budget", listing(_keywords(node.limits)), *_body(node.body), on_first_line=2
     ),
     GetContext: lambda node: form("get-context", *_keywords(node.keywords)),
+    **dict.fromkeys(TASK_KINDS, _task),
+    Reference: _reference,
+    TaskCond: _task_cond,
+    Template: _template,
 }

@@ -1,45 +1,25 @@
 """Special forms of tasks and templates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec import UNSET
 
-from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
-    Node,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskCase,
-    TaskCond,
-    Template,
-    Text,
+from weft.language.ast import Atomic, Node, Reference, Sequential, TaskCase, TaskCond, TaskNode, Template
+from weft.language.fields import (
+    REF,
+    RETURNS,
+    TASK_FIELDS,
+    TASK_KINDS,
+    Field,
+    by_keyword,
+    join_output_format,
 )
-from weft.language.sexp.field_values import (
-    Reader,
-    a_boolean,
-    a_count,
-    a_duration,
-    a_list_of,
-    a_name,
-    a_shape,
-    a_string,
-    a_text,
-    assembly,
-    context,
-    files,
-    history,
-    inputs,
-    one_of,
-    relevance,
-)
+from weft.language.sexp.field_values import read_field, read_shape
 from weft.language.sexp.forms import condition, known_keywords, string
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name
 from weft.language.sexp.parser import FormError, Parser, SpecialForm
-from weft.language.task_fields import OutputFormat, Parameter
+from weft.language.task_fields import Parameter
 
 _PARAMETER_SHAPE = "a parameter is written name, (name default), (name type) or (name type default)"
 
@@ -48,9 +28,7 @@ def parameters(parser: Parser, datum: Data, form: List) -> tuple[Parameter, ...]
     """Parse the parameters of a template, and note duplicate names."""
     if not isinstance(datum, List) or datum.is_prefix:
         parser.reject_form(form)
-    found = [
-        parser.attempt(lambda parser, one: _read_parameter(parser, one, form), one) for one in datum.items
-    ]
+    found = [parser.attempt(_read_parameter, one, form) for one in datum.items]
     seen: set[str] = set()
     for written, parameter in zip(datum.items, found, strict=True):
         if parameter is not None and parameter.name in seen:
@@ -75,8 +53,7 @@ def _read_parameter(parser: Parser, datum: Data, form: List) -> Parameter:
 def _read_type(parser: Parser, datum: Data) -> str:
     if isinstance(datum, Name):
         return datum.text
-    shape: str = a_shape("the type of a parameter")(parser, datum)
-    return shape
+    return read_shape(parser, datum, "the type of a parameter")
 
 
 def constant(datum: Data) -> Any:
@@ -112,96 +89,17 @@ def _read_key(datum: Data) -> str:
     raise FormError(datum.span, "bad-value", "a key of a dict is written :key or as a string")
 
 
-FIELDS: Mapping[str, tuple[str, Reader]] = {
-    "description": ("description", a_text(":description")),
-    "instructions": ("instructions", a_text(":instructions")),
-    "system": ("system", a_text(":system")),
-    "model": ("model", a_string(":model")),
-    "provider": ("provider", a_string(":provider")),
-    "criteria": ("criteria", a_string(":criteria")),
-    "subtype": ("subtype", a_string(":subtype")),
-    "output": ("output", one_of(":output", ("json", "text"))),
-    "schema": ("schema", a_shape(":schema")),
-    "inputs": ("inputs", inputs),
-    "output-slot": ("output_slot", a_name(":output-slot")),
-    "input-source": ("input_source", a_name(":input-source")),
-    "context": ("context", context),
-    "relevance": ("context_relevance", relevance),
-    "assembly": ("context_assembly", assembly),
-    "files": ("file_paths", files),
-    "history": ("history", history),
-    "tools": ("tools", a_list_of(a_string("a tool"), ":tools")),
-    "timeout": ("timeout_seconds", a_duration(":timeout")),
-    "max-depth": ("max_depth", a_count(":max-depth")),
-    "reuse": ("reuse", a_boolean(":reuse")),
-    "manual-xml": ("manual_xml", a_boolean(":manual-xml")),
-    "disable-reparsing": ("disable_reparsing", a_boolean(":disable-reparsing")),
-}
-"""Fields of every kind of task: keyword, node field, reader. `output` and `schema` share `output_format`."""
-
-
-def _read_expression(parser: Parser, datum: Data) -> Node:
-    return parser.expression(datum)
-
-
-def _read_shell(parser: Parser, datum: Data) -> Text:
-    command: Text = a_text(":shell")(parser, datum)
-    if any(isinstance(part, Node) for part in command.parts):
-        message = (
-            "a placeholder in :shell would be part of a command line; "
-            "use the environment variable of the input: $name"
-        )
-        raise FormError(datum.span, "bad-value", message)
-    return command
-
-
-def _read_argv(parser: Parser, datum: Data) -> tuple[Text, ...]:
-    words: tuple[Text, ...] = a_list_of(a_text("a word of :argv"), ":argv")(parser, datum)
-    if not words:
-        raise FormError(datum.span, "bad-value", ":argv begins with the executable to run")
-    return words
-
-
-def _read_loop_script(parser: Parser, datum: Data) -> Script | None:
-    node = parser.expression(datum)
-    if not isinstance(node, Script):
-        raise FormError(datum.span, "bad-value", ":script is written (script ...)")
-    return node
-
-
-_REF = {"ref": ("ref", a_string(":ref"))}
-_RETURNS = {"returns": ("returns", a_shape(":returns"))}
-_SCRIPT = {"argv": ("argv", _read_argv), "shell": ("shell", _read_shell)}
-_SEQUENTIAL = {"parallel": ("is_parallel", a_boolean(":parallel"))}
-_REDUCE = {
-    "initial": ("initial_value", _read_expression),
-    "inner": ("inner_task", _read_expression),
-    "reduction": ("reduction_task", _read_expression),
-}
-_LOOP = {
-    "max-iterations": ("max_iterations", a_count(":max-iterations")),
-    "director": ("director", _read_expression),
-    "evaluator": ("evaluator", _read_expression),
-    "script": ("script", _read_loop_script),
-    "condition": ("termination_condition", lambda _, datum: condition(datum)),
-}
-
-
 def _read_fields(
-    parser: Parser, form: List, data: Sequence[Data], more: Mapping[str, tuple[str, Reader]], name: str
+    parser: Parser, data: Sequence[Data], fields: Iterable[Field], name: str
 ) -> tuple[dict[str, Any], list[Data]]:
-    """Return the node fields from the keyword arguments, and the positional data.
-
-    `more` are the fields that only this kind of task has; `name` is the form, for messages.
-    """
+    """Return the node fields from the keyword arguments, and the positional data; `name` is the form."""
     positional, named = parser.arguments(data)
-    known = {**FIELDS, **more}
-    found = known_keywords(parser, named, tuple(known), name)
-    fields = {known[word][0]: parser.attempt(known[word][1], datum) for word, datum in found.items()}
-    kind, schema = fields.pop("output", None), fields.pop("schema", None)
-    if kind is not None or schema is not None:
-        fields["output_format"] = OutputFormat(kind or "json", schema)
-    return fields, positional
+    known = by_keyword([*TASK_FIELDS, *fields])
+    values: dict[str, Any] = {}
+    for word, datum in known_keywords(parser, named, tuple(known), name).items():
+        field = known[word]
+        values[field.name] = parser.attempt(read_field, datum, field)
+    return join_output_format(values), positional
 
 
 def _note_positional(parser: Parser, positional: Sequence[Data], name: str, where: str = "") -> None:
@@ -209,60 +107,26 @@ def _note_positional(parser: Parser, positional: Sequence[Data], name: str, wher
         parser.note(stray.span, "syntax-error", f"`{name}` takes keywords and their values only{where}")
 
 
-def _require_fields(form: List, fields: Mapping[str, Any], name: str, *needed: tuple[str, str]) -> None:
-    missing = [keyword for field, keyword in needed if field not in fields]
-    if missing:
-        raise FormError(form.span, "missing-field", f"`{name}` needs {' and '.join(missing)}")
-
-
-def _require_prompt(form: List, fields: Mapping[str, Any], name: str) -> None:
-    if "instructions" not in fields and "description" not in fields:
-        raise FormError(
-            form.span,
-            "missing-field",
-            f"`{name}` needs :instructions or :description: the prompt for the model",
-        )
-
-
 def _build_task(parser: Parser, form: List) -> Node:
-    fields, positional = _read_fields(parser, form, form.items[1:], _REF, "task")
+    fields, positional = _read_fields(parser, form.items[1:], [REF], "task")
     _note_positional(parser, positional, "task")
-    if "ref" in fields:
-        return Reference(span=form.span, **fields)
-    _require_prompt(form, fields, "task")
-    return Atomic(span=form.span, **fields)
+    return Reference(span=form.span, **fields) if "ref" in fields else Atomic(span=form.span, **fields)
 
 
-def _build_script(parser: Parser, form: List) -> Node:
-    fields, positional = _read_fields(parser, form, form.items[1:], _SCRIPT, "script")
-    _note_positional(parser, positional, "script")
-    if "argv" in fields and "shell" in fields:
-        raise FormError(form.span, "bad-value", "`script` takes :argv or :shell, not both")
-    return Script(span=form.span, **fields)
+def _build_kind(kind: type[TaskNode]) -> Callable[[Parser, List], Node]:
+    """Return the builder of a kind of task with fields of its own; steps are positional."""
+    name = TASK_KINDS[kind].form
+    own = [field for field in TASK_KINDS[kind].fields if field.kind != "steps"]
 
+    def build(parser: Parser, form: List) -> Node:
+        fields, positional = _read_fields(parser, form.items[1:], own, name)
+        if kind is Sequential:
+            fields["steps"] = parser.expressions(positional)
+        else:
+            _note_positional(parser, positional, name)
+        return kind(span=form.span, **fields)
 
-def _build_sequential(parser: Parser, form: List) -> Node:
-    fields, positional = _read_fields(parser, form, form.items[1:], _SEQUENTIAL, "sequential")
-    if not positional:
-        raise FormError(form.span, "missing-field", "`sequential` needs at least one step")
-    return Sequential(span=form.span, steps=parser.expressions(positional), **fields)
-
-
-def _build_reduce(parser: Parser, form: List) -> Node:
-    fields, positional = _read_fields(parser, form, form.items[1:], _REDUCE, "reduce-task")
-    _note_positional(parser, positional, "reduce-task")
-    _require_fields(form, fields, "reduce-task", ("inner_task", ":inner"), ("reduction_task", ":reduction"))
-    return Reduce(span=form.span, **fields)
-
-
-def _build_director_loop(parser: Parser, form: List) -> Node:
-    name = "director-evaluator-loop"
-    fields, positional = _read_fields(parser, form, form.items[1:], _LOOP, name)
-    _note_positional(parser, positional, name)
-    _require_fields(form, fields, name, ("director", ":director"))
-    if "evaluator" not in fields and "criteria" not in fields:
-        raise FormError(form.span, "missing-field", f"`{name}` needs :evaluator, or :criteria to find one by")
-    return DirectorEvaluatorLoop(span=form.span, **fields)
+    return build
 
 
 def _build_task_cond(parser: Parser, form: List) -> Node:
@@ -271,7 +135,7 @@ def _build_task_cond(parser: Parser, form: List) -> Node:
         parser.reject_form(form)
     found = known_keywords(parser, named, ("criteria",), "task-cond")
     criteria = parser.attempt(lambda _, one: string(one, ":criteria"), found["criteria"]) if found else None
-    cases = [parser.attempt(lambda parser, one: _read_case(parser, one, form), one) for one in positional]
+    cases = [parser.attempt(_read_case, one, form) for one in positional]
     given = tuple(one for one in cases if one is not None)
     return TaskCond(span=form.span, cases=given, criteria=criteria)
 
@@ -292,9 +156,8 @@ def _build_deftask(name: str) -> Callable[[Parser, List], Node]:
             parser.reject_form(form)
         template = parser.defined_name(form.items[1], form)
         declared = parameters(parser, form.items[2], form)
-        fields, positional = _read_fields(parser, form, form.items[3:], _RETURNS, name)
+        fields, positional = _read_fields(parser, form.items[3:], [RETURNS], name)
         _note_positional(parser, positional, name, " after the parameters")
-        _require_prompt(form, fields, name)
         returns = fields.pop("returns", None)
         body = Atomic(span=form.span, **fields)
         return Template(span=form.span, name=template, parameters=declared, body=body, returns=returns)
@@ -309,12 +172,21 @@ def _build_template(parser: Parser, form: List) -> Node:
     declared = parameters(parser, form.items[2], form)
     positional, named = parser.arguments(form.items[3:])
     found = known_keywords(parser, named, ("returns",), "template")
-    returns = parser.attempt(a_shape(":returns"), found["returns"]) if found else None
+    returns = parser.attempt(read_field, found["returns"], RETURNS) if found else None
     body = parser.body(positional, form)
     return Template(span=form.span, name=name, parameters=declared, body=body, returns=returns)
 
 
 _DEFTASK_SHAPE = '({} name (parameter...) :instructions "..." ...)'
+
+_SHAPES = {
+    "sequential": "(sequential :parallel true ... step...)",
+    "reduce-task": "(reduce-task :initial e :inner e :reduction e :inputs (...) ...)",
+    "script": '(script :argv ("program" ...) ...) or (script :shell "..." ...)',
+    "director-evaluator-loop": (
+        '(director-evaluator-loop :max-iterations n :director e :evaluator e :condition "..." ...)'
+    ),
+}
 
 TASK_FORMS = {
     "deftask": SpecialForm(_DEFTASK_SHAPE.format("deftask"), _build_deftask("deftask"), is_definition=True),
@@ -323,14 +195,10 @@ TASK_FORMS = {
         '(template name (parameter...) :returns "..." body...)', _build_template, is_definition=True
     ),
     "task": SpecialForm('(task :instructions "..." ...) or (task :ref "name" ...)', _build_task),
-    "script": SpecialForm('(script :argv ("program" ...) ...) or (script :shell "..." ...)', _build_script),
-    "sequential": SpecialForm("(sequential :parallel true ... step...)", _build_sequential),
-    "reduce-task": SpecialForm(
-        "(reduce-task :initial e :inner e :reduction e :inputs (...) ...)", _build_reduce
-    ),
-    "director-evaluator-loop": SpecialForm(
-        '(director-evaluator-loop :max-iterations n :director e :evaluator e :condition "..." ...)',
-        _build_director_loop,
-    ),
+    **{
+        one.form: SpecialForm(_SHAPES[one.form], _build_kind(kind))
+        for kind, one in TASK_KINDS.items()
+        if kind is not Atomic
+    },
     "task-cond": SpecialForm('(task-cond :criteria "..." ("condition" e...) ...)', _build_task_cond),
 }

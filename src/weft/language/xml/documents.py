@@ -109,8 +109,6 @@ def _read_node(element: Element, reading: Reading) -> Node:
 
 def _read_cond(element: Element, reading: Reading) -> TaskCond:
     cases = [child for child in element.children if child.tag == "case"]
-    if not cases:
-        reading.missing(element, "<cond> needs at least one <case>")
     criteria = child_text(element, "criteria") or None
     inside = reading if criteria is None else reading.within([EVALUATION])
     return TaskCond(

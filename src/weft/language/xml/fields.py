@@ -1,9 +1,10 @@
-"""Fields of XML tasks: inputs, schemas, commands, context, files."""
+"""Fields of XML tasks: a reader for each kind of field, and the values of inputs, commands and schemas."""
 
 import json
 import math
 import re
 import shlex
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jsonschema_rs
@@ -12,17 +13,11 @@ from msgspec import UNSET, UnsetType
 from weft.language.ast import FilePaths, FunctionCall, Input, Literal, Node, Text, Variable
 from weft.language.cel import parse_path
 from weft.language.diagnostics import nearest
-from weft.language.fields import context_conflict
+from weft.language.fields import SETTINGS, TASK_FIELDS, Field, Kind, context_conflict
 from weft.language.schemas import NAMED_SCHEMAS, parse_shape
-from weft.language.task_fields import (
-    AccumulationFormat,
-    ContextAssembly,
-    ContextOverrides,
-    HistorySettings,
-    OutputFormat,
-)
+from weft.language.task_fields import ContextOverrides, OutputFormat
 from weft.language.xml.elements import Element
-from weft.language.xml.reader import NOTHING, Reading, child_text, plain_text
+from weft.language.xml.reader import NOTHING, Reading, plain_text
 from weft.language.xml.text import BLANK, IDENTIFIER, shown
 from weft.limits import MAX_JSON_DEPTH
 
@@ -228,24 +223,12 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
     }
 
 
-def refuse_placeholders(element: Element, text: Text, reading: Reading) -> None:
-    """Report placeholders in a shell command line: values must not become part of it."""
-    if any(not isinstance(part, str) for part in text.parts):
-        message = (
-            f"a placeholder cannot stand in the text of a <{element.tag}> that a shell runs: values reach it "
-            'as environment variables; write "$name" for the input of that name'
-        )
-        reading.found.add(element.span, "bad-value", message)
-
-
 def _read_shell(element: Element, text: str, reading: Reading) -> Text | None:
     if element.children or not text:
         message = '<command shell="true"> has the text the shell runs, and no <arg>s'
         reading.found.add(element.span, "bad-value", message)
         return None
-    command = reading.text(element)
-    refuse_placeholders(element, command, reading)
-    return command
+    return reading.text(element)
 
 
 def _split_words(element: Element, text: str, reading: Reading) -> list[str]:
@@ -271,35 +254,59 @@ def _split_words(element: Element, text: str, reading: Reading) -> list[str]:
     return [re.sub("\0([0-9]+)\0", lambda found: held[int(found[1])], part) for part in words]
 
 
-_FORMATS: Final[dict[str, AccumulationFormat]] = {
-    "full_output": "full_output",
-    "notes_only": "notes_only",
-    "full": "full_output",
-    "minimal": "notes_only",
-}
 _TOOL = re.compile(r"[^\W\d][\w.-]*(:[^\W\d][\w.-]*)?")
 
 
-def read_context(element: Element, reading: Reading) -> ContextOverrides:
-    """Return the context settings as written, and report conflicts between them."""
-    holder = element.child("context_management")
-    if holder is None:
-        return ContextOverrides()
-    written: Any = {name: child_text(holder, name) for name in ("inherit_context", "fresh_context")}
-    overrides = ContextOverrides(
-        **written,
-        accumulate_data=reading.boolean(holder, "accumulate_data"),
-        accumulation_format=_FORMATS.get(child_text(holder, "accumulation_format") or ""),
-    )
-    problem = context_conflict(overrides, holder.span)
-    if problem is not None:
+def read_common_fields(element: Element, reading: Reading) -> dict[str, Any]:
+    """Return the fields that every kind of task has, by name; those that are not written are left out."""
+    is_verbatim = reading.boolean(element, "manual_xml") is True
+    values: dict[str, Any] = {"span": element.span}
+    for field in TASK_FIELDS:
+        value: Any
+        if field.kind == "text":
+            value = _read_prompt(element, reading, field, is_verbatim=is_verbatim)
+        elif field.kind == "inputs":
+            value = read_inputs(element, reading, is_verbatim=is_verbatim)
+        else:
+            value = _READERS[field.kind](element, reading, field)
+        if value is not None:
+            values[field.name] = value
+    return values
+
+
+def _read_prompt(element: Element, reading: Reading, field: Field, *, is_verbatim: bool) -> Text | None:
+    child = element.child(field.tag)
+    if child is None or not child.text.strip(BLANK):
+        return None
+    return reading.text(child, is_verbatim=is_verbatim)
+
+
+def _read_string(element: Element, reading: Reading, field: Field) -> str | None:
+    child = element.child(field.tag)
+    text = element.attributes.get(field.tag) if child is None else plain_text(child)
+    return text or None
+
+
+def _read_name(element: Element, reading: Reading, field: Field) -> str | None:
+    text = reading.setting(element, field.tag)
+    return reading.name(element, text, field.tag) if text else None
+
+
+def _read_settings(element: Element, reading: Reading, field: Field) -> Any:
+    """Return settings as written; a setting is a child or an attribute of the element of the settings."""
+    holder, kind = element.child(field.tag), field.settings
+    if holder is None or kind is None:
+        return None
+    read = {one.name: _READERS[one.kind](holder, reading, one) for one in SETTINGS[kind]}
+    made = kind(**{name: value for name, value in read.items() if value is not None})
+    if isinstance(made, ContextOverrides) and (problem := context_conflict(made, holder.span)) is not None:
         reading.found.note(problem)
-    return overrides
+    return made
 
 
-def read_output_format(element: Element, reading: Reading) -> OutputFormat | None:
+def _read_output_format(element: Element, reading: Reading, field: Field) -> OutputFormat | None:
     """Return the format and schema of the response."""
-    holder = element.child("output_format")
+    holder = element.child(field.tag)
     if holder is None or "type" not in holder.attributes:
         return None
     attribute, inside = holder.attributes.get("schema"), holder.text.strip(BLANK)
@@ -315,9 +322,9 @@ def read_output_format(element: Element, reading: Reading) -> OutputFormat | Non
     return OutputFormat("json" if is_json else "text", schema)
 
 
-def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
+def _read_file_paths(element: Element, reading: Reading, field: Field) -> FilePaths | None:
     """Return the files for the context; the children must match the `source` attribute."""
-    holder = element.child("file_paths")
+    holder = element.child(field.tag)
     if holder is None:
         return None
     source: Any = holder.attributes.get("source", "literal")
@@ -334,17 +341,15 @@ def read_file_paths(element: Element, reading: Reading) -> FilePaths | None:
         reading.missing(holder, f'<file_paths source="{source}"> needs a <{wanted}>')
         return None
     texts = tuple(reading.text(child) for child in holder.children)
-    if source == "literal":
-        optional = [n for n, child in enumerate(holder.children) if reading.boolean(child, "optional")]
-        return FilePaths(source, paths=texts, optional=tuple(optional))
-    if source == "command":
-        refuse_placeholders(holder.children[0], texts[0], reading)
-    return FilePaths(source, text=texts[0])
+    if source != "literal":
+        return FilePaths(source, text=texts[0])
+    optional = [n for n, child in enumerate(holder.children) if reading.boolean(child, "optional")]
+    return FilePaths(source, paths=texts, optional=tuple(optional))
 
 
-def read_relevance(element: Element, reading: Reading) -> tuple[tuple[str, bool], ...]:
+def _read_relevance(element: Element, reading: Reading, field: Field) -> tuple[tuple[str, bool], ...] | None:
     """Return the names of inputs, each with whether it belongs to the context."""
-    holder = element.child("context_relevance")
+    holder = element.child(field.tag)
     found: dict[str, bool] = {}
     for child in holder.children if holder is not None else ():
         if {"name", "include"} <= child.attributes.keys():
@@ -356,32 +361,30 @@ def read_relevance(element: Element, reading: Reading) -> tuple[tuple[str, bool]
     return tuple(found.items())
 
 
-def read_assembly(element: Element) -> ContextAssembly | None:
-    """Return the author's guidance on the order of the context."""
-    holder = element.child("context_assembly")
+def _read_names(element: Element, reading: Reading, field: Field) -> tuple[str, ...] | None:
+    holder = element.child(field.tag)
     if holder is None:
         return None
-    texts = {child.tag: plain_text(child) for child in holder.children}
-    return ContextAssembly(**texts)
-
-
-def read_history(element: Element, reading: Reading) -> HistorySettings | None:
-    """Return which part of the session's history is used and recorded."""
-    holder = element.child("history")
-    if holder is None:
-        return None
-    return HistorySettings(
-        use_session_history=reading.boolean(holder, "use") is not False,
-        history_turns_to_include=reading.count(holder, "turns"),
-        record_in_session_history=reading.boolean(holder, "record") is not False,
-    )
-
-
-def read_tools(element: Element, reading: Reading) -> tuple[str, ...]:
-    holder = element.child("tools")
-    names = re.findall(r"[^\s,]+", holder.text) if holder is not None else []
+    names = re.findall(r"[^\s,]+", holder.text)
     for name in names:
-        if holder is not None and not _TOOL.fullmatch(name):
+        if not _TOOL.fullmatch(name):
             message = f"'{shown(name)}' is not the name of a tool, such as system:read_files"
             reading.found.add(holder.span, "bad-value", message)
     return tuple(dict.fromkeys(names))
+
+
+_READERS: Final[Mapping[Kind, Callable[[Element, Reading, Field], Any]]] = {
+    "string": _read_string,
+    "name": _read_name,
+    "names": _read_names,
+    "boolean": lambda element, reading, field: reading.boolean(element, field.tag),
+    "count": lambda element, reading, field: reading.count(element, field.tag),
+    "seconds": lambda element, reading, field: reading.seconds(element, field.tag),
+    "choice": lambda element, reading, field: (field.choices or {}).get(
+        reading.setting(element, field.tag) or ""
+    ),
+    "settings": _read_settings,
+    "output": _read_output_format,
+    "relevance": _read_relevance,
+    "files": _read_file_paths,
+}

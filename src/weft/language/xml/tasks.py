@@ -15,38 +15,17 @@ from weft.language.ast import (
     Sequential,
     TaskNode,
 )
-from weft.language.diagnostics import InvalidProgram
-from weft.language.fields import ContextKind, merge_context
+from weft.language.fields import TASK_KINDS, ContextKind, context_conflict, merge_context
+from weft.language.task_fields import ContextOverrides
 from weft.language.xml.elements import Element
-from weft.language.xml.fields import (
-    read_assembly,
-    read_command,
-    read_context,
-    read_file_paths,
-    read_history,
-    read_inputs,
-    read_output_format,
-    read_relevance,
-    read_tools,
-    read_value,
-)
-from weft.language.xml.reader import NODES, NOTHING, Reading, child_text
-from weft.language.xml.text import BLANK, CALLED
+from weft.language.xml.fields import read_command, read_common_fields, read_inputs, read_value
+from weft.language.xml.reader import NODES, Reading
+from weft.language.xml.text import CALLED
 
-KIND_OF_FIELD: Final[Mapping[str, ContextKind]] = {
-    "steps": "sequential",
-    "parallel": "sequential",
-    "initial_value": "reduce",
-    "inner_task": "reduce",
-    "reduction_task": "reduce",
-    "command": "script",
-    "max_iterations": "director_evaluator_loop",
-    "director": "director_evaluator_loop",
-    "evaluator": "director_evaluator_loop",
-    "script_execution": "director_evaluator_loop",
-    "termination_condition": "director_evaluator_loop",
+_KIND_OF_TAG: Final[Mapping[str, ContextKind]] = {
+    field.tag: kind.name for kind in TASK_KINDS.values() for field in kind.fields
 }
-"""Fields that only one type of task has, with that type."""
+"""Elements and attributes that only one type of task has, with that type."""
 
 STEP_NAMES: Final = frozenset({"steps", "last_output"})
 REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
@@ -59,14 +38,14 @@ def read_task(element: Element, reading: Reading) -> Node:
     is_loop = element.tag == "director_evaluator_loop"
     kind: Any = element.tag if is_loop else element.attributes.get("type", "atomic")
     _check_fields(element, kind, reading)
-    common = _read_common_fields(element, reading)
+    common = read_common_fields(element, reading)
     return _READERS[kind](element, _inside(kind, common, reading), common)
 
 
 def _read_reference(element: Element, reading: Reading) -> Node:
     _check_fields(element, None, reading)
     name = reading.name(element, element.attributes["ref"], "ref", CALLED)
-    return Reference(**_read_common_fields(element, reading), ref=name)
+    return Reference(**read_common_fields(element, reading), ref=name)
 
 
 def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) -> None:
@@ -74,7 +53,7 @@ def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) 
     written = [(child.tag, child.span) for child in element.children]
     written += [(name, element.span) for name in element.attributes if not element.child(name)]
     for name, span in written:
-        owner = KIND_OF_FIELD.get(name, kind)
+        owner = _KIND_OF_TAG.get(name, kind)
         if owner != kind:
             what = f"is of type {kind}" if kind else "has ref, so the template decides its type"
             message = f'{name} belongs to a task of type {owner}, but this one {what}; write type="{owner}"'
@@ -84,49 +63,13 @@ def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) 
 def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> Reading:
     """Return the parser state inside the task: its inputs are in scope, and outer names if inherited."""
     names = [one.name for one in common["inputs"]]
-    try:
-        inherits = merge_context(kind, common["context"], common["span"]).inherit_context
-    except InvalidProgram:  # reported by `read_context`
-        inherits = "full"
-    if inherits == "subset" and common["context_relevance"]:
-        names = [name for name, is_included in common["context_relevance"] if is_included]
+    overrides = common.get("context", ContextOverrides())
+    is_wrong = context_conflict(overrides, common["span"]) is not None  # reported already
+    inherits = "full" if is_wrong else merge_context(kind, overrides).inherit_context
+    relevance = common.get("context_relevance")
+    if inherits == "subset" and relevance:
+        names = [name for name, is_included in relevance if is_included]
     return reading.within(names) if inherits == "full" else reading.only_within(names)
-
-
-def _read_common_fields(element: Element, reading: Reading) -> dict[str, Any]:
-    is_verbatim = reading.boolean(element, "manual_xml") is True
-    texts = {name: element.child(name) for name in ("description", "instructions", "system")}
-    names = {name: child_text(element, name) for name in ("output_slot", "input_source")}
-    return {
-        "span": element.span,
-        "subtype": element.attributes.get("subtype"),
-        **{
-            name: reading.text(child, is_verbatim=is_verbatim)
-            for name, child in texts.items()
-            if child is not None and child.text.strip(BLANK)
-        },
-        **{name: child_text(element, name) for name in ("model", "provider", "criteria")},
-        "inputs": read_inputs(element, reading, is_verbatim=is_verbatim),
-        **{name: reading.name(element, text, name) for name, text in names.items() if text},
-        "output_format": read_output_format(element, reading),
-        "context": read_context(element, reading),
-        "context_relevance": read_relevance(element, reading),
-        "context_assembly": read_assembly(element),
-        "file_paths": read_file_paths(element, reading),
-        "history": read_history(element, reading),
-        "tools": read_tools(element, reading),
-        "timeout_seconds": reading.seconds(element, "timeout"),
-        "max_depth": reading.count(element, "max_depth"),
-        "reuse": reading.boolean(element, "reuse"),
-        "manual_xml": is_verbatim,
-        "disable_reparsing": reading.boolean(element, "disable_reparsing") is True,
-    }
-
-
-def _read_atomic(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
-    if "description" not in common and "instructions" not in common:
-        inside.missing(element, "an atomic task needs a <description> or <instructions>: it is the prompt")
-    return Atomic(**common)
 
 
 def _read_script(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
@@ -136,8 +79,6 @@ def _read_script(element: Element, inside: Reading, common: dict[str, Any]) -> T
 
 def _read_sequential(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     holder = element.child("steps")
-    if holder is None or not holder.children:
-        inside.missing(holder or element, "a task of type sequential needs <steps> with at least one step")
     is_parallel = inside.boolean(element, "parallel") is True
     steps: list[Node] = []
     for child in holder.children if holder is not None else ():
@@ -159,25 +100,21 @@ def _read_reduce(element: Element, inside: Reading, common: dict[str, Any]) -> T
 
 def _read_director_loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
     within = inside.within(frozenset(LOOP_NAMES))
-    has_evaluator = element.child("evaluator") is not None
-    if not has_evaluator and not common["criteria"]:
-        inside.missing(element, "a loop needs an <evaluator>, or <criteria> by which to find one")
     return DirectorEvaluatorLoop(
         **common,
         max_iterations=inside.count(element, "max_iterations"),
         director=_read_part(element, "director", within),
-        evaluator=_read_part(element, "evaluator", within) if has_evaluator else None,
+        evaluator=_read_part(element, "evaluator", within),
         script=_read_script_execution(element, within),
         termination_condition=_read_termination_condition(element, within),
     )
 
 
-def _read_part(element: Element, tag: str, reading: Reading) -> Node:
+def _read_part(element: Element, tag: str, reading: Reading) -> Node | None:
     """Parse a part such as `director` or `inner_task`, which is a task itself or contains one node."""
     role = element.child(tag)
     if role is None:
-        reading.missing(element, f"a task of type {KIND_OF_FIELD[tag]} needs a <{tag}>")
-        return NOTHING
+        return None
     nodes = [child for child in role.children if child.tag in NODES]
     if not nodes:
         return read_task(role, reading)
@@ -192,8 +129,6 @@ def _read_script_execution(element: Element, reading: Reading) -> Script | None:
     if holder is None:
         return None
     command = holder.child("command")
-    if command is None:
-        reading.missing(holder, "<script_execution> needs a <command>")
     return Script(
         span=holder.span,
         inputs=read_inputs(holder, reading, is_verbatim=False),
@@ -218,7 +153,7 @@ def output_slots(node: Node) -> set[str]:
 
 
 _READERS: Final[Mapping[str, Callable[[Element, Reading, dict[str, Any]], TaskNode]]] = {
-    "atomic": _read_atomic,
+    "atomic": lambda element, inside, common: Atomic(**common),
     "script": _read_script,
     "sequential": _read_sequential,
     "reduce": _read_reduce,

@@ -187,7 +187,7 @@ async def test_no_value_joins_the_command_that_finds_files() -> None:
 async def test_no_value_joins_the_command_of_a_shell() -> None:
     node = Script(shell=Text(raw="ls {{x}}", parts=("ls ", Variable(name="x"))))
 
-    with pytest.raises(InvalidProgram, match="cannot have placeholders"):
+    with pytest.raises(InvalidProgram, match="would be part of a command line"):
         await Evaluator(InMemoryEffects()).evaluate(Program((node,)), {"x": "; rm"})
 
 
@@ -323,12 +323,12 @@ async def test_a_call_replaces_context_files_history_and_model() -> None:
     ("keywords", "message"),
     [
         (':context (dict "inherti" "none")', "has no setting 'inherti'; did you mean 'inherit'?"),
-        (':context (dict "inherit" "some")', ":context has a bad value"),
+        (':context (dict "inherit" "some")', ':context: inherit must be one of "full"'),
         (':context (dict "inherit" "full" "fresh" "enabled")', "excludes inherit_context"),
-        (':context "none"', ":context takes a dict of settings"),
-        (":history (dict :turns -1)", ":history: turns is a whole number, at least 1"),
-        (":files 3", ":files takes a list of paths"),
-        (":model 3", ":model takes a string"),
+        (':context "none"', ":context must be a dict with inherit, accumulate"),
+        (":history (dict :turns -1)", ":history: turns must be at least 1"),
+        (":files 3", ":files must be a list of paths"),
+        (":model 3", ":model must be a string"),
     ],
 )
 async def test_bad_settings_of_a_call_are_mistakes_of_the_program(keywords: str, message: str) -> None:

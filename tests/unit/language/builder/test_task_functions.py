@@ -137,7 +137,6 @@ def test_a_name_and_a_return_type_may_be_said() -> None:
     assert look_up(1).func_name == "look-up"
 
 
-def has_no_prompt(x: str) -> None: ...
 def takes_any_number(*x: str) -> None:
     """x"""
 
@@ -162,7 +161,6 @@ def gives_a_string(x: str) -> str:
 @pytest.mark.parametrize(
     ("function", "code"),
     [
-        (has_no_prompt, "missing-field"),
         (takes_any_number, "bad-value"),
         (has_bad_default, "bad-value"),
         (has_unknown_type, "bad-value"),

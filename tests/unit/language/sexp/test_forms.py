@@ -171,13 +171,13 @@ def test_mistakes_and_their_places(text: str, expected: list[tuple[int, int, str
 
 
 def test_all_mistakes_of_a_program_are_found_in_one_reading() -> None:
-    text = "(define (f cond)\n  (if)\n  (let ((a (loop 1))) (condition a)))\n(task)\n(f :a 1 :a 2)"
+    text = "(define (f cond)\n  (if)\n  (let ((a (loop 1))) (condition a)))\n(task 1)\n(f :a 1 :a 2)"
     assert problems(text) == [
         (1, 12, "reserved-name"),
         (2, 3, "syntax-error"),
         (3, 12, "syntax-error"),
         (3, 34, "bad-value"),
-        (4, 1, "missing-field"),
+        (4, 7, "syntax-error"),
         (5, 9, "duplicate-name"),
     ]
 

@@ -8,7 +8,8 @@ from tests.unit.language.xml.builders import problems
 from weft.language.xml.elements import ROOTS
 from weft.language.xml.schema import vocabulary
 
-PAGE = (Path(__file__).parents[4] / "docs" / "reference" / "xml.md").read_text()
+PAGES = Path(__file__).parents[4] / "docs" / "reference"
+PAGE = (PAGES / "xml.md").read_text()
 BLOCKS = re.findall(r"^```xml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -20,8 +21,11 @@ def test_an_example_is_read(block: str) -> None:
 
 def test_the_page_shows_every_element_and_attribute() -> None:
     shown = "".join(BLOCKS)
+    table = (PAGES / "language.md").read_text()
     for rule in vocabulary().types.values():
         for name in rule.attributes:
-            assert f' {name}="' in shown or f"`{name}`" in PAGE, name
+            assert f' {name}="' in shown or f"`{name}`" in PAGE or f"`{name}=`" in table, name
         for name in rule.children:  # settings may be shown as the attributes of the same names
-            assert re.search(rf"<{name}[ />]", shown) or name in rule.attributes, name
+            assert re.search(rf"<{name}[ />]", shown) or name in rule.attributes or f"`<{name}>`" in table, (
+                name
+            )
