@@ -145,7 +145,8 @@ class Compiler:
     ) -> Any:
         """Check the arguments of a built-in and call it."""
         if not function.takes(len(arguments)):
-            raise wrong_arity(function.name, function.least, function.most, len(arguments))
+            signature = function.signature
+            raise wrong_arity(function.name, signature.least, signature.most, len(arguments))
         if keywords and not function.takes_keywords:
             raise program_error(
                 "unknown-keyword", f"{function.name} takes no keywords: :{next(iter(keywords))}"

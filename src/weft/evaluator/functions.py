@@ -5,6 +5,7 @@ from typing import Any
 
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, program_error
+from weft.language.builtins import Signature, count_text
 from weft.language.source import NOWHERE, Span
 
 Code = Callable[[Env], Any]
@@ -65,37 +66,34 @@ class Closure:
 class BuiltIn:
     """A function of the language that is written in Python."""
 
-    __slots__ = ("act", "doc", "is_linear", "least", "most", "name", "needs_compiler", "takes_keywords")
+    __slots__ = ("act", "is_linear", "name", "needs_compiler", "signature", "takes", "takes_keywords")
 
     def __init__(
         self,
-        name: str,
+        signature: Signature,
         act: Callable[..., Any],
         *,
-        least: int,
-        most: int | None,
-        doc: str,
         is_linear: bool = False,
         needs_compiler: bool = False,
         takes_keywords: bool = False,
     ) -> None:
-        self.name = name
+        self.name = signature.name
+        self.signature = signature
+        self.takes = signature.accepts
         self.act = act
-        self.least = least
-        self.most = most
-        """The largest number of arguments; None if there is no limit."""
-        self.doc = doc
         self.is_linear = is_linear
         """Whether its time grows with the length of its arguments, which then count as operations."""
         self.needs_compiler = needs_compiler
         """Whether it calls functions or waits; its first argument is then the compiler."""
         self.takes_keywords = takes_keywords
 
+    @property
+    def doc(self) -> str:
+        """Return the usage and what it does, in one line."""
+        return f"{self.signature.usage}: {self.signature.doc}"
+
     def __repr__(self) -> str:
         return f"#<built-in {self.name}>"
-
-    def takes(self, count: int) -> bool:
-        return self.least <= count and (self.most is None or count <= self.most)
 
 
 def run_tail_calls(value: Any) -> Any:
@@ -106,11 +104,4 @@ def run_tail_calls(value: Any) -> Any:
 
 
 def wrong_arity(name: str, least: int, most: int | None, count: int) -> ProgramError:
-    if most is None:
-        wanted = f"at least {least}"
-    elif least == most:
-        wanted = str(least) if least else "no"
-    else:
-        wanted = f"{least} to {most}"
-    noun = "argument" if wanted in ("1", "at least 1") else "arguments"
-    return program_error("wrong-arity", f"{name} takes {wanted} {noun}; it was given {count}")
+    return program_error("wrong-arity", f"{name} takes {count_text(least, most)}; it was given {count}")

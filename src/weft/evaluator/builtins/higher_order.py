@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from weft.evaluator.builtins.table import as_list, built_in, require_function
+from weft.evaluator.builtins.table import built_in, require_function, require_items
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.errors import program_error
 from weft.evaluator.values import kind_of
 
 
 def _rows(name: str, lists: tuple[Any, ...]) -> list[Any]:
-    given = [as_list(name, items, position) for position, items in enumerate(lists, 1)]
+    given = [require_items(name, items, position) for position, items in enumerate(lists, 1)]
     if len({len(items) for items in given}) > 1:
         lengths = ", ".join(str(len(items)) for items in given)
         raise program_error("bad-value", f"{name} takes lists of the same length; these have {lengths}")
@@ -21,55 +21,49 @@ def _call_each(compiler: Compiler, name: str, function: Any, lists: tuple[Any, .
     if len(lists) > 1:
         rows = _rows(name, lists)
         return compiler.machine.each(len(rows), lambda index: compiler.invoke(function, rows[index]))
-    items = as_list(name, lists[0], 1)
+    items = require_items(name, lists[0], 1)
     call = compiler.make_caller(function)
     return compiler.machine.each(len(items), lambda index: call(items[index]))
 
 
-@built_in("map", "(map f list ...)", needs_compiler=True)
+@built_in("map", needs_compiler=True)
 def map_lists(compiler: Compiler, function: Any, *lists: Any) -> list[Any]:
-    """Return the results of f for each element; of several lists, f gets one element each."""
     require_function("map", function)
     return _call_each(compiler, "map", function, lists)
 
 
-@built_in("filter", "(filter f list)", needs_compiler=True)
+@built_in("filter", needs_compiler=True)
 def filter_list(compiler: Compiler, function: Any, items: Any) -> list[Any]:
-    """Return the elements for which f returns a true value."""
     require_function("filter", function)
-    items = as_list("filter", items, 1)
+    items = require_items("filter", items, 1)
     kept = _call_each(compiler, "filter", function, (items,))
     return [item for item, is_kept in zip(items, kept, strict=True) if is_kept]
 
 
-@built_in("for-each", "(for-each f list ...)", needs_compiler=True)
+@built_in("for-each", needs_compiler=True)
 def for_each(compiler: Compiler, function: Any, *lists: Any) -> None:
-    """Call f for each element; return nil."""
     require_function("for-each", function)
     _call_each(compiler, "for-each", function, lists)
 
 
-@built_in("reduce", "(reduce f init list)", needs_compiler=True)
+@built_in("reduce", needs_compiler=True)
 def reduce_list(compiler: Compiler, function: Any, value: Any, items: Any) -> Any:
-    """Fold the list from the left: (f (f init first) second) ..."""
     require_function("reduce", function)
-    for item in as_list("reduce", items, 2):
+    for item in require_items("reduce", items, 2):
         value = compiler.invoke(function, (value, item))
     return value
 
 
-@built_in("apply", "(apply f x ... list)", needs_compiler=True)
+@built_in("apply", needs_compiler=True)
 def apply(compiler: Compiler, function: Any, *arguments: Any) -> Any:
-    """Call f with the values and the elements of the list."""
     require_function("apply", function)
-    last = as_list("apply", arguments[-1], len(arguments))
+    last = require_items("apply", arguments[-1], len(arguments))
     return compiler.invoke(function, [*arguments[:-1], *last])
 
 
-@built_in("sort", "(sort list) or (sort list f)", needs_compiler=True)
+@built_in("sort", needs_compiler=True)
 def sort(compiler: Compiler, items: Any, function: Any = None) -> list[Any]:
-    """Sort numbers or strings in ascending order; with f, by its results."""
-    items = as_list("sort", items)
+    items = require_items("sort", items)
     if function is None:
         keys = items
     else:
@@ -91,20 +85,18 @@ def _check_sortable(keys: list[Any], what: str) -> None:
             raise program_error("wrong-type", message)
 
 
-@built_in("any", "(any f list) or (any list)", needs_compiler=True)
+@built_in("any", needs_compiler=True)
 def any_of(compiler: Compiler, function: Any, *lists: Any) -> bool:
-    """Return whether f is true for an element, or whether an element is true."""
     return any(_results(compiler, "any", function, lists))
 
 
-@built_in("all", "(all f list) or (all list)", needs_compiler=True)
+@built_in("all", needs_compiler=True)
 def all_of(compiler: Compiler, function: Any, *lists: Any) -> bool:
-    """Return whether f is true for every element, or every element is true."""
     return all(_results(compiler, "all", function, lists))
 
 
 def _results(compiler: Compiler, name: str, function: Any, lists: tuple[Any, ...]) -> list[Any]:
     if not lists:
-        return as_list(name, function)
+        return require_items(name, function)
     require_function(name, function)
     return _call_each(compiler, name, function, lists)

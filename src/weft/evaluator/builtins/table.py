@@ -1,12 +1,15 @@
-"""Declaration of built-ins, and their shared checks."""
+"""Declaration of built-ins: the checks of their arguments follow from the table of the language."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from weft.evaluator.errors import ProgramError, exhausted, program_error
-from weft.evaluator.functions import BuiltIn
-from weft.evaluator.values import is_number, kind_of
-from weft.language.builtins import BUILT_IN_ARITIES
+from weft.evaluator.functions import BuiltIn, Closure
+from weft.evaluator.results import TaskResult
+from weft.evaluator.values import fields_of, kind_of
+from weft.language.ast import Symbol
+from weft.language.builtins import SIGNATURES, Argument, Signature, argument_text
+from weft.language.library import TaskDefinition
 from weft.limits import MAX_VALUE_SIZE
 
 Act = TypeVar("Act", bound=Callable[..., Any])
@@ -14,33 +17,36 @@ Act = TypeVar("Act", bound=Callable[..., Any])
 BUILT_INS: dict[str, BuiltIn] = {}
 """All built-ins by name; filled when the modules of this package are imported."""
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-_TYPES: dict[str, tuple[type, ...]] = {
+_CLASSES: Mapping[str, tuple[type, ...]] = {
     "number": (int, float),
     "integer": (int,),
     "string": (str,),
+    "symbol": (Symbol,),
+    "list": (list,),
+    "items": (list,),
     "dict": (dict,),
+    "fields": (dict,),
+    "result": (TaskResult,),
+    "function": (Closure, BuiltIn, TaskDefinition),
+    "nil": (type(None),),
 }
+"""Types of the values that are passed on unchanged. `any` and `json` are not checked."""
 
 
 def built_in(
-    name: str,
-    usage: str,
-    *,
-    is_linear: bool = False,
-    needs_compiler: bool = False,
-    takes_keywords: bool = False,
+    name: str, *, is_linear: bool = False, needs_compiler: bool = False, takes_keywords: bool = False
 ) -> Callable[[Act], Act]:
-    """Declare a built-in; its help is the usage and its one-line docstring."""
+    """Declare the implementation of a built-in.
+
+    It is only called with arguments of the declared kinds: `items` as a list, `fields` as a dict. One that
+    needs the compiler checks its arguments itself.
+    """
 
     def declare(act: Act) -> Act:
-        least, most = BUILT_IN_ARITIES[name]
+        signature = SIGNATURES[name]
         BUILT_INS[name] = BuiltIn(
-            name,
-            act,
-            least=least,
-            most=most,
-            doc=f"{usage}: {act.__doc__}",
+            signature,
+            act if needs_compiler else _guard(signature, act),
             is_linear=is_linear,
             needs_compiler=needs_compiler,
             takes_keywords=takes_keywords,
@@ -50,15 +56,78 @@ def built_in(
     return declare
 
 
-def require_type(kind: str, name: str, *values: Any, first: int = 0) -> None:
-    """Raise ProgramError unless all values are of the kind; `first` is the argument position of the first."""
-    allowed = _TYPES[kind]
-    for position, value in enumerate(values, first):
-        if value.__class__ not in allowed:
-            raise wrong_type(name, f"{kind}s" if len(values) > 1 else f"a {kind}", value, position)
+def declare_all(acts: Mapping[str, Callable[..., Any]], *, is_linear: bool = False) -> None:
+    """Declare implementations by name."""
+    for name, act in acts.items():
+        built_in(name, is_linear=is_linear)(act)
 
 
-def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
+def _guard(signature: Signature, act: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the implementation with checks of its arguments before it."""
+    allowed = [_passed_classes(argument) for argument in signature.arguments]
+    if not any(allowed):
+        return act
+    if signature.most == 1:
+        return _guard_1(signature, act, allowed[0] or frozenset())
+    if signature.least == signature.most == 2:
+        return _guard_2(signature, act, *allowed)
+    count, last = len(allowed), allowed[-1]
+
+    def call(*values: Any) -> Any:
+        for position, value in enumerate(values):
+            classes = allowed[position] if position < count else last
+            if classes is not None and value.__class__ not in classes:
+                return act(*_convert(signature, values))
+        return act(*values)
+
+    return call
+
+
+def _guard_1(signature: Signature, act: Callable[..., Any], allowed: frozenset[type]) -> Callable[..., Any]:
+    def call(x: Any) -> Any:
+        return act(x) if x.__class__ in allowed else act(*_convert(signature, (x,)))
+
+    return call
+
+
+def _guard_2(
+    signature: Signature,
+    act: Callable[..., Any],
+    first: frozenset[type] | None,
+    second: frozenset[type] | None,
+) -> Callable[..., Any]:
+    def call(x: Any, y: Any) -> Any:
+        if (first is None or x.__class__ in first) and (second is None or y.__class__ in second):
+            return act(x, y)
+        return act(*_convert(signature, (x, y)))
+
+    return call
+
+
+def _passed_classes(argument: Argument) -> frozenset[type] | None:
+    """Return the types that an argument may have without conversion; None: any."""
+    if not argument.kinds or argument.words == ("json",):
+        return None
+    return frozenset(kind for word in argument.words for kind in _CLASSES[word])
+
+
+def _convert(signature: Signature, values: Sequence[Any]) -> list[Any]:
+    """Return arguments as the implementation takes them. Raise ProgramError for one of a wrong type."""
+    converted: list[Any] = []
+    for position, (argument, value) in enumerate(zip(signature.expand(len(values)), values, strict=True)):
+        allowed = _passed_classes(argument)
+        if allowed is None or value.__class__ in allowed:
+            converted.append(value)
+        elif value is None and "items" in argument.words:
+            converted.append([])
+        elif value.__class__ is TaskResult and "fields" in argument.words:
+            converted.append(fields_of(value))
+        else:
+            raise wrong_type(signature.name, signature.describe(position, len(values)), value, position)
+    return converted
+
+
+def require_items(name: str, value: Any, position: int = 0) -> list[Any]:
     """Return a list argument; nil is an empty list. Raise ProgramError."""
     if value.__class__ is list:
         return value
@@ -69,22 +138,13 @@ def as_list(name: str, value: Any, position: int = 0) -> list[Any]:
 
 def wrong_type(name: str, wanted: str, value: Any, position: int) -> ProgramError:
     """Return an error such as `+ takes numbers; the second is a string`; `position` counts from 0."""
-    which = _ORDINALS[position] if position < len(_ORDINALS) else f"argument {position + 1}"
-    article = "an" if wanted == "a integer" else ""
-    wanted = f"{article} integer" if article else wanted
-    argument = f"the {which}" if position < len(_ORDINALS) else which
-    return program_error("wrong-type", f"{name} takes {wanted}; {argument} is {kind_of(value)}")
+    message = f"{name} takes {wanted}; {argument_text(position)} is {kind_of(value)}"
+    return program_error("wrong-type", message)
 
 
 def require_function(name: str, value: Any) -> None:
     if kind_of(value) not in ("a function", "a task"):
         raise wrong_type(name, "a function", value, 0)
-
-
-def require_numbers(name: str, values: Sequence[Any]) -> None:
-    for position, value in enumerate(values):
-        if not is_number(value):
-            raise wrong_type(name, "numbers", value, position)
 
 
 def check_size(name: str, size: int, most: int = MAX_VALUE_SIZE) -> None:

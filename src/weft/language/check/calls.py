@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from weft.language.ast import FunctionCall, Lambda, Literal, Node, TaskNode, Template, Variable
-from weft.language.builtins import ARGUMENT_KINDS, BUILT_IN_ARITIES, FUNCTION_ARGUMENTS, TASK_LIBRARY
+from weft.language.builtins import SIGNATURES, TASK_LIBRARY, argument_text, count_text
 from weft.language.check.inference import (
     UNKNOWN,
     constant,
@@ -83,17 +83,6 @@ class CallChecks:
                 if name in self.changed or call.result_cells[name].is_replaced:
                     del call.result_cells[name]
             self._findings.add(template_problems(template, call, frame, global_names, self._findings))
-
-
-def count_text(least: int, most: int | None) -> str:
-    """Format an arity: `2 arguments`, `at least 1 argument`, `1 to 3 arguments`, `no arguments`."""
-    if most is None:
-        wanted = f"at least {least}"
-    elif least == most:
-        wanted = str(least) if least else "no"
-    else:
-        wanted = f"{least} to {most}"
-    return f"{wanted} argument{'' if wanted in ('1', 'at least 1') else 's'}"
 
 
 def closure_problems(name: str, closure: Lambda, call: Call, findings: Findings) -> list[LanguageProblem]:
@@ -258,8 +247,6 @@ def default_problem(parameter: Parameter, template: Template) -> LanguageProblem
 ORDERED = frozenset({"<", ">", "<=", ">="})
 """Built-ins that require all arguments to be of the same kind: numbers or strings."""
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-
 
 def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) -> None:
     name, count = node.func_name, len(node.args)
@@ -269,29 +256,24 @@ def check_built_in_call(node: FunctionCall, frame: Frame, findings: Findings) ->
         return
     if node.keywords and name != "dict":
         findings.note(node.span, "unknown-keyword", f"{name} takes no keywords: :{node.keywords[0][0]}")
-    if not accepts_arity(name, count):
-        note_arity(name, count, node.span, findings)
+    if not check_arity(name, count, node.span, findings):
         return
     if name in ("dict", "assoc") and (count - (name == "assoc")) % 2:
         message = f"{name} takes keys and values in turn; the last key has no value"
         findings.note(node.span, "wrong-arity", message)
     if name == "format":
         _check_format(node, findings)
-    kinds = ARGUMENT_KINDS.get(name)
-    if kinds is not None:
-        _check_kinds(node, kinds, frame, findings)
+    _check_kinds(node, frame, findings)
 
 
-def accepts_arity(name: str, count: int) -> bool:
-    """Return whether a built-in can be called with `count` arguments."""
-    least, most = BUILT_IN_ARITIES[name]
-    return least <= count and (most is None or count <= most)
-
-
-def note_arity(name: str, count: int, span: Span, findings: Findings) -> None:
-    """Note that a built-in cannot be called with `count` arguments."""
-    expected = count_text(*BUILT_IN_ARITIES[name])
+def check_arity(name: str, count: int, span: Span, findings: Findings) -> bool:
+    """Return whether a built-in can be called with `count` arguments; if not, note it."""
+    signature = SIGNATURES[name]
+    if signature.accepts(count):
+        return True
+    expected = count_text(signature.least, signature.most)
     findings.note(span, "wrong-arity", f"{name} takes {expected}; it is given {count}")
+    return False
 
 
 def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | None:
@@ -302,30 +284,27 @@ def function_argument(node: FunctionCall, frame: Frame) -> tuple[Node, int] | No
     if name == "apply":
         last = length_of(args[-1], frame) if len(args) > 1 else None
         return (args[0], len(args) - 2 + last) if last is not None else None
-    position, count = FUNCTION_ARGUMENTS.get(name, (len(args), 0))
-    if name in ("any", "all") and len(args) < 2:
+    if name == TASK_LIBRARY or (name in ("any", "all") and len(args) < 2):
         return None
-    return (args[position], count) if position < len(args) else None
+    for argument, given in zip(SIGNATURES[name].arguments, args, strict=False):
+        if argument.calls_with is not None:
+            return given, argument.calls_with
+    return None
 
 
-def _check_kinds(
-    node: FunctionCall, kinds: tuple[tuple[str, ...], ...], frame: Frame, findings: Findings
-) -> None:
-    if node.func_name == "apply":  # only the last of its arguments must be a list
-        kinds = (kinds[0], *((),) * (len(node.args) - 2), kinds[-1])
-    last = len(kinds) - 1
+def _check_kinds(node: FunctionCall, frame: Frame, findings: Findings) -> None:
+    arguments = SIGNATURES[node.func_name].expand(len(node.args))
     first: str | None = None
-    for position, argument in enumerate(node.args):
-        allowed = kinds[min(position, last)] if first is None else (first,)
+    for position, (declared, argument) in enumerate(zip(arguments, node.args, strict=True)):
+        allowed = declared.kinds if first is None else (first,)
         kind = kind_of(argument, frame) if allowed else None
         if kind is None:
             continue
         if kind in allowed:
             first = kind if node.func_name in ORDERED else None
             continue
-        which = f"the {_ORDINALS[position]}" if position < len(_ORDINALS) else f"argument {position + 1}"
-        wanted = " or ".join(allowed[:-1] if allowed[-1] == "nil" else allowed)  # nil is the empty list
-        message = f"{node.func_name} takes {wanted} here; {which} is {kind}{_hint(kind)}"
+        wanted = declared.describe() if first is None else first
+        message = f"{node.func_name} takes {wanted} here; {argument_text(position)} is {kind}{_hint(kind)}"
         findings.note(argument.span, "wrong-type", message)
 
 

@@ -24,7 +24,7 @@ from weft.language.ast import (
     Text,
     Variable,
 )
-from weft.language.builtins import BUILT_IN_NAMES, RESULT_KINDS, TASK_LIBRARY
+from weft.language.builtins import BUILT_IN_NAMES, SIGNATURES, TASK_LIBRARY
 from weft.language.check.scopes import Frame
 from weft.language.diagnostics import Findings
 from weft.language.fields import texts_of
@@ -123,7 +123,8 @@ def length_of(node: Node, frame: Frame) -> int | None:
 
 def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
     if frame.find(node.func_name) is None:
-        return RESULT_KINDS.get(node.func_name)
+        signature = SIGNATURES.get(node.func_name)
+        return None if signature is None else signature.result
     template = find_called_template(node, frame)
     return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
 

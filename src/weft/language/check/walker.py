@@ -9,10 +9,9 @@ from weft.language.builtins import TASK_LIBRARY
 from weft.language.cel import CompiledCondition, ConditionError, parse_condition
 from weft.language.check.calls import (
     CallChecks,
-    accepts_arity,
+    check_arity,
     check_built_in_call,
     function_argument,
-    note_arity,
 )
 from weft.language.check.outputs import result_cell
 from weft.language.check.scopes import (
@@ -170,8 +169,8 @@ class Walk:
             self.visit(node, frame)
         elif not is_built_in(node.name, frame):
             self.names.use(frame, node.name, node.span, call_with_count(count, node.span))
-        elif node.name != TASK_LIBRARY and not accepts_arity(node.name, count):
-            note_arity(node.name, count, node.span, self.findings)
+        elif node.name != TASK_LIBRARY:
+            check_arity(node.name, count, node.span, self.findings)
 
 
 def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:

@@ -5,7 +5,6 @@ import pytest
 from tests.batches import batched
 from tests.unit.language.check.checking import messages
 from weft.language.ast import Template
-from weft.language.builtins import BUILT_IN_ARITIES, BUILT_IN_NAMES
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.sexp import read_program
 from weft.language.source import Source
@@ -119,7 +118,7 @@ REFUSED = [
     ),
     ('(deftask t () :instructions "x" :inputs ((given))) (t)', "wrong-arity", "t needs a value for 'given'"),
     ('(string-append "a" 1)', "wrong-type", "string-append takes a string here; the second is a number"),
-    ("(length 5)", "wrong-type", "length takes a list or a dict or a string here; the first is a number"),
+    ("(length 5)", "wrong-type", "length takes a list, a dict or a string here; the first is a number"),
     ('(+ 1 (string-trim "2"))', "wrong-type", "+ takes a number here; the second is a string"),
     (
         TASK + "(+ 1 (t 1))",
@@ -139,7 +138,7 @@ REFUSED = [
     ("(apply + 3)", "wrong-type", "apply takes a list here; the second is a number"),
     ("(apply + (list 1) 3)", "wrong-type", "apply takes a list here; the third is a number"),
     ("(apply 3 (list 1))", "wrong-type", "apply takes a function here; the first is a number"),
-    ("(json-string car)", "wrong-type", "json-string takes nil or"),
+    ("(json-string car)", "wrong-type", "json-string takes a JSON value here"),
     ('(condition "1 + true")', "wrong-type", "'+' does not take an int and a bool"),
     (TASK + "(t car)", "wrong-type", "'a' of t is a function, which cannot leave the program"),
     (TASK + "(t (lambda (x) x))", "wrong-type", "'a' of t is a function, which cannot leave the program"),
@@ -207,10 +206,6 @@ def test_templates_of_the_library_are_known() -> None:
     assert messages('(deftask t () :instructions "x")', library) == [
         "example:1:1: duplicate-name: the template 't' is defined twice (first at library:1:1)"
     ]
-
-
-def test_the_arity_of_every_built_in_is_known() -> None:
-    assert set(BUILT_IN_ARITIES) == BUILT_IN_NAMES
 
 
 MAKERS = """
