@@ -66,13 +66,16 @@ class Closure:
 class BuiltIn:
     """A function of the language that is written in Python."""
 
-    __slots__ = ("act", "is_linear", "name", "needs_compiler", "signature", "takes", "takes_keywords")
+    __slots__ = (
+        *("act", "is_linear", "name", "needs_compiler", "signature", "takes", "takes_keywords", "unguarded"),
+    )
 
     def __init__(
         self,
         signature: Signature,
         act: Callable[..., Any],
         *,
+        unguarded: Callable[..., Any],
         is_linear: bool = False,
         needs_compiler: bool = False,
         takes_keywords: bool = False,
@@ -81,6 +84,8 @@ class BuiltIn:
         self.signature = signature
         self.takes = signature.accepts
         self.act = act
+        self.unguarded = unguarded
+        """The implementation without the checks of its arguments."""
         self.is_linear = is_linear
         """Whether its time grows with the length of its arguments, which then count as operations."""
         self.needs_compiler = needs_compiler

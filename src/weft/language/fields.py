@@ -353,10 +353,13 @@ def misplaced(node: Node, names: Iterable[str]) -> str | None:
     )
 
 
+_TEXTS: Final = tuple(field.name for field in TASK_FIELDS if field.kind == "text")
+
+
 def texts_of(node: TaskNode) -> list[Text]:
     """Return the texts of a task that may have placeholders."""
     files = node.file_paths
-    found = [getattr(node, field.name) for field in TASK_FIELDS if field.kind == "text"]
+    found = [getattr(node, name) for name in _TEXTS]
     if files is not None:
         found += [files.text, *files.paths]
     if isinstance(node, Script):

@@ -126,13 +126,11 @@ def _all_equal(*values: Any) -> bool:
 
 def _declare_ordering(name: str, holds: Callable[[Any, Any], bool]) -> None:
     def compare(*values: Any) -> bool:
-        wanted, is_string = "numbers", values[0].__class__ is str
-        if is_string:
-            wanted = "strings"
+        is_string = values[0].__class__ is str
         for position, value in enumerate(values):
             if (value.__class__ is str) is not is_string:
-                raise wrong_type(name, wanted, value, position)
-        return all(holds(one, other) for one, other in pairwise(values))
+                raise wrong_type(name, "strings" if is_string else "numbers", value, position)
+        return holds(*values) if len(values) == 2 else all(holds(*pair) for pair in pairwise(values))
 
     built_in(name)(compare)
 

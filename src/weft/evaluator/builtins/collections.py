@@ -142,24 +142,23 @@ declare_all(
 # Dicts and JSON
 
 
-def _key(name: str, value: Any, position: int) -> str:
-    """Return a string or symbol as the key of a dict."""
-    if isinstance(value, str):
-        return str(value)
-    raise wrong_type(name, "strings as keys", value, position)
-
-
-def _pairs(name: str, values: tuple[Any, ...], first: int) -> dict[str, Any]:
-    """Return keys and values in turn as a dict; `first` is the position of the first key."""
+def _put(name: str, made: dict[str, Any], values: tuple[Any, ...], first: int) -> dict[str, Any]:
+    """Add keys and values, given in turn, to a dict; `first` is the position of the first key."""
     if len(values) % 2:
         message = f"{name} takes pairs of keys and values, not {len(values)} arguments"
         raise program_error("wrong-arity", message)
-    return {_key(name, values[at], at + first): values[at + 1] for at in range(0, len(values), 2)}
+    for at in range(0, len(values), 2):
+        key = values[at]
+        if key.__class__ is not str and key.__class__ is not Symbol:
+            raise wrong_type(name, "strings as keys", key, at + first)
+        made[str(key)] = values[at + 1]
+    return made
 
 
 @built_in("dict", takes_keywords=True)
 def make_dict(*pairs: Any, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {**_pairs("dict", pairs, 0), **(keywords or {})}
+    made = _put("dict", {}, pairs, 0)
+    return {**made, **keywords} if keywords else made
 
 
 @built_in("get")
@@ -206,7 +205,7 @@ def json_parse(text: Any) -> Any:
 declare_all({"has-key?": lambda value, key: str(key) in value})
 declare_all(
     {
-        "assoc": lambda value, *pairs: {**(value or {}), **_pairs("assoc", pairs, 1)},
+        "assoc": lambda value, *pairs: _put("assoc", dict(value or ()), pairs, 1),
         "keys": list,
         "values": lambda value: list(value.values()),
         "items": lambda value: [[key, part] for key, part in value.items()],

@@ -47,6 +47,7 @@ def built_in(
         BUILT_INS[name] = BuiltIn(
             signature,
             act if needs_compiler else _guard(signature, act),
+            unguarded=act,
             is_linear=is_linear,
             needs_compiler=needs_compiler,
             takes_keywords=takes_keywords,
@@ -63,24 +64,41 @@ def declare_all(acts: Mapping[str, Callable[..., Any]], *, is_linear: bool = Fal
 
 
 def _guard(signature: Signature, act: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the implementation with checks of its arguments before it."""
+    """Return the implementation with checks of its arguments before it, for any number of them."""
     allowed = [_passed_classes(argument) for argument in signature.arguments]
     if not any(allowed):
         return act
-    if signature.most == 1:
-        return _guard_1(signature, act, allowed[0] or frozenset())
-    if signature.least == signature.most == 2:
-        return _guard_2(signature, act, *allowed)
-    count, last = len(allowed), allowed[-1]
+    first = allowed[0] or frozenset()
 
-    def call(*values: Any) -> Any:
-        for position, value in enumerate(values):
-            classes = allowed[position] if position < count else last
-            if classes is not None and value.__class__ not in classes:
+    def call_first(x: Any, *others: Any) -> Any:
+        return act(x, *others) if x.__class__ in first else act(*_convert(signature, (x, *others)))
+
+    def call_uniform(*values: Any) -> Any:
+        for value in values:
+            if value.__class__ not in first:
                 return act(*_convert(signature, values))
         return act(*values)
 
-    return call
+    def call(*values: Any) -> Any:
+        for classes, value in zip(allowed, values, strict=False):
+            if classes is not None and value.__class__ not in classes:
+                return act(*_convert(signature, values))
+        return act(*values) if len(values) <= len(allowed) else act(*_convert(signature, values))
+
+    if not any(allowed[1:]) and signature.least:
+        return call_first
+    return call_uniform if len(set(signature.arguments)) == 1 else call
+
+
+def guard_for(function: BuiltIn, count: int) -> Callable[..., Any]:
+    """Return the fastest code for calls with `count` arguments."""
+    signature = function.signature
+    if function.act is function.unguarded or count > 2:
+        return function.act
+    allowed = [_passed_classes(argument) for argument in signature.expand(count)]
+    if count == 1:
+        return _guard_1(signature, function.unguarded, allowed[0] or frozenset())
+    return _guard_2(signature, function.unguarded, *allowed) if count == 2 else function.act
 
 
 def _guard_1(signature: Signature, act: Callable[..., Any], allowed: frozenset[type]) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.evaluator.builtins import BUILT_INS
+from weft.evaluator.builtins.table import guard_for
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.environment import Env
 from weft.evaluator.forms.error_locations import with_location
@@ -91,11 +92,11 @@ def _compile_higher_order(
 
 
 def _compile_plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Code]) -> Code:
-    act, name = function.act, function.name
+    act, name = guard_for(function, len(arguments)), function.name
     if len(arguments) == 1:
-        return _compile_plain_1(function, node, arguments[0])
+        return _compile_plain_1(act, node, arguments[0])
     if len(arguments) == 2:
-        return _compile_plain_2(function, node, arguments[0], arguments[1])
+        return _compile_plain_2(act, node, arguments[0], arguments[1])
 
     def call(env: Env) -> Any:
         values = [argument(env) for argument in arguments]
@@ -107,8 +108,8 @@ def _compile_plain(function: BuiltIn, node: FunctionCall, arguments: Sequence[Co
     return call
 
 
-def _compile_plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
-    act, name = function.act, function.name
+def _compile_plain_1(act: Callable[..., Any], node: FunctionCall, only: Code) -> Code:
+    name = node.func_name
 
     def call(env: Env) -> Any:
         x = only(env)
@@ -120,8 +121,8 @@ def _compile_plain_1(function: BuiltIn, node: FunctionCall, only: Code) -> Code:
     return call
 
 
-def _compile_plain_2(function: BuiltIn, node: FunctionCall, first: Code, second: Code) -> Code:
-    act, name = function.act, function.name
+def _compile_plain_2(act: Callable[..., Any], node: FunctionCall, first: Code, second: Code) -> Code:
+    name = node.func_name
 
     def call(env: Env) -> Any:
         x = first(env)

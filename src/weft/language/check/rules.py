@@ -7,16 +7,15 @@ from pathlib import PurePosixPath
 
 from weft.language.ast import Atomic, DirectorEvaluatorLoop, Reduce, Script, Sequential, TaskNode, Text
 from weft.language.diagnostics import InvalidProgram, LanguageProblem
-from weft.language.fields import (
-    REQUEST_FIELDS,
-    TASK_FIELDS,
-    TASK_KINDS,
-    context_conflict,
-    misplaced,
-    set_fields,
-)
+from weft.language.fields import REQUEST_FIELDS, TASK_FIELDS, TASK_KINDS, context_conflict, misplaced
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"})
+_COUNTS = tuple(
+    field.name
+    for fields in (TASK_FIELDS, *(kind.fields for kind in TASK_KINDS.values()))
+    for field in fields
+    if field.kind == "count"
+)
 _COMMAND_OPTION = re.compile(r"-[a-zA-Z]*c")
 
 
@@ -38,11 +37,10 @@ def task_problems(node: TaskNode) -> Iterator[LanguageProblem]:
     conflict = context_conflict(node.context, node.span)
     if conflict is not None:
         yield conflict
-    kind = TASK_KINDS.get(type(node))
-    for field, value in set_fields(node, (*TASK_FIELDS, *(kind.fields if kind is not None else ()))):
-        if field.kind == "count" and not (type(value) is int and value >= 1):
-            message = f"{field.name} must be a whole number, at least 1"
-            yield LanguageProblem(node.span, "bad-value", message)
+    for name in _COUNTS:
+        value = getattr(node, name, None)
+        if value is not None and not (type(value) is int and value >= 1):
+            yield LanguageProblem(node.span, "bad-value", f"{name} must be a whole number, at least 1")
     yield from _command_problems(node)
 
 

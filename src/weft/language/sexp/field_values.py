@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from weft.language.ast import FilePaths, Input, Script, Text
@@ -77,7 +77,7 @@ def _read_items(
     return tuple([parser.attempt(item, one) for one in datum.items])
 
 
-def _read_keywords(parser: Parser, datum: Data, known: Iterable[str], what: str) -> dict[str, Data]:
+def _read_keywords(parser: Parser, datum: Data, known: Collection[str], what: str) -> dict[str, Data]:
     """Read a list of keywords and values."""
     if not isinstance(datum, List) or datum.is_prefix:
         shape = " ".join(f"{keyword_text(name)} ..." for name in known)
@@ -85,7 +85,7 @@ def _read_keywords(parser: Parser, datum: Data, known: Iterable[str], what: str)
     positional, named = parser.arguments(datum.items)
     for stray in positional:
         parser.note(stray.span, "syntax-error", f"{what} has keywords and their values only")
-    return known_keywords(parser, named, tuple(known), what)
+    return known_keywords(parser, named, known, what)
 
 
 def _read_settings(parser: Parser, datum: Data, field: Field, what: str) -> Any:

@@ -1,6 +1,6 @@
 """Special forms other than tasks: branches, bindings, functions, loops, limits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -62,7 +62,7 @@ def _span_inside(span: Span) -> Span:
 
 
 def known_keywords(
-    parser: Parser, named: Sequence[tuple[Keyword, Data]], known: Sequence[str], form: str
+    parser: Parser, named: Sequence[tuple[Keyword, Data]], known: Collection[str], form: str
 ) -> dict[str, Data]:
     """Return the arguments by keyword, and note keywords that the form does not have."""
     found = {}
@@ -79,7 +79,7 @@ def known_keywords(
     return found
 
 
-def _join_keywords(keywords: Sequence[str]) -> str:
+def _join_keywords(keywords: Iterable[str]) -> str:
     return " ".join(map(keyword_text, keywords))
 
 

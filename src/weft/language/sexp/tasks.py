@@ -1,6 +1,6 @@
 """Special forms of tasks and templates."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -89,14 +89,17 @@ def _read_key(datum: Data) -> str:
     raise FormError(datum.span, "bad-value", "a key of a dict is written :key or as a string")
 
 
+_TASK = by_keyword([*TASK_FIELDS, REF])
+_DEFTASK = by_keyword([*TASK_FIELDS, RETURNS])
+
+
 def _read_fields(
-    parser: Parser, data: Sequence[Data], fields: Iterable[Field], name: str
+    parser: Parser, data: Sequence[Data], known: Mapping[str, Field], name: str
 ) -> tuple[dict[str, Any], list[Data]]:
     """Return the node fields from the keyword arguments, and the positional data; `name` is the form."""
     positional, named = parser.arguments(data)
-    known = by_keyword([*TASK_FIELDS, *fields])
     values: dict[str, Any] = {}
-    for word, datum in known_keywords(parser, named, tuple(known), name).items():
+    for word, datum in known_keywords(parser, named, known, name).items():
         field = known[word]
         values[field.name] = parser.attempt(read_field, datum, field)
     return join_output_format(values), positional
@@ -108,7 +111,7 @@ def _note_positional(parser: Parser, positional: Sequence[Data], name: str, wher
 
 
 def _build_task(parser: Parser, form: List) -> Node:
-    fields, positional = _read_fields(parser, form.items[1:], [REF], "task")
+    fields, positional = _read_fields(parser, form.items[1:], _TASK, "task")
     _note_positional(parser, positional, "task")
     return Reference(span=form.span, **fields) if "ref" in fields else Atomic(span=form.span, **fields)
 
@@ -116,10 +119,10 @@ def _build_task(parser: Parser, form: List) -> Node:
 def _build_kind(kind: type[TaskNode]) -> Callable[[Parser, List], Node]:
     """Return the builder of a kind of task with fields of its own; steps are positional."""
     name = TASK_KINDS[kind].form
-    own = [field for field in TASK_KINDS[kind].fields if field.kind != "steps"]
+    known = by_keyword([*TASK_FIELDS, *(one for one in TASK_KINDS[kind].fields if one.kind != "steps")])
 
     def build(parser: Parser, form: List) -> Node:
-        fields, positional = _read_fields(parser, form.items[1:], own, name)
+        fields, positional = _read_fields(parser, form.items[1:], known, name)
         if kind is Sequential:
             fields["steps"] = parser.expressions(positional)
         else:
@@ -156,7 +159,7 @@ def _build_deftask(name: str) -> Callable[[Parser, List], Node]:
             parser.reject_form(form)
         template = parser.defined_name(form.items[1], form)
         declared = parameters(parser, form.items[2], form)
-        fields, positional = _read_fields(parser, form.items[3:], [RETURNS], name)
+        fields, positional = _read_fields(parser, form.items[3:], _DEFTASK, name)
         _note_positional(parser, positional, name, " after the parameters")
         returns = fields.pop("returns", None)
         body = Atomic(span=form.span, **fields)
