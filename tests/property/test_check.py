@@ -46,7 +46,7 @@ CERTAIN = (
 def evaluate(program: Program, bindings: dict[str, Any]) -> Any:
     """Return the value of a program whose model requests all succeed, or its error."""
     effects = InMemoryEffects(lambda call: {"success": True}, scripts=lambda run: "", tools={})
-    evaluator = Evaluator(effects, limits=EvaluationLimits(steps=20_000, calls=500))
+    evaluator = Evaluator(effects, limits=EvaluationLimits(operations=20_000, calls=500))
     try:
         return asyncio.run(evaluator.evaluate(program, bindings))
     except WeftError as error:

@@ -72,7 +72,7 @@ busy_programs = st.builds(
 
 def evaluate(program: Program) -> None:
     try:
-        asyncio.run(an_evaluator(steps=2_000, size=100_000, calls=20, seconds=2).evaluate(program))
+        asyncio.run(an_evaluator(operations=2_000, size=100_000, calls=20, seconds=2).evaluate(program))
     except InternalError:
         raise  # a bug, and no error of the program
     except WeftError:

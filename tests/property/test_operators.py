@@ -175,7 +175,7 @@ def outcome(program: Program, said: list[Any]) -> tuple[str, list[Any]]:
     effects = ByKey(
         scripts=lambda run: ScriptOutcome("1", "", len(run.argv) % 2), tools={"t:x": lambda value: [value]}
     )
-    limits = EvaluationLimits(steps=5_000, calls=200, size=100_000)
+    limits = EvaluationLimits(operations=5_000, calls=200, size=100_000)
     bindings = dict.fromkeys(NAMES, "bound") | {"b": [1], "command": "echo a"}
     try:
         value = asyncio.run(Evaluator(effects, limits=limits).evaluate(program, bindings))

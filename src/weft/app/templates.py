@@ -13,7 +13,7 @@ from weft.executors.builtin import BUILT_IN_IDS
 from weft.executors.registry import ExecutorRegistry
 from weft.language.ast import Program, Template
 from weft.language.builtins import RESERVED_NAMES
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.schemas import with_inlined_schemas
 from weft.language.sexp.printer import print_program
@@ -59,7 +59,7 @@ def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
         except InvalidProgram as error:
             problems += error.found
     if problems:
-        raise InvalidProgram(in_order(problems))
+        raise InvalidProgram(sort_problems(problems))
     forms = sum(len(one.program.forms) for one in loaded)
     return ReadTemplates(tuple(found), forms - len(found))
 
@@ -69,7 +69,7 @@ async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[Add
     registered = await app.store.templates(owner=Owner(app.owner.user_id))
     problems = [*_bad_names(templates, app.executors), *_find_problems(templates, registered, app.settings)]
     if problems:
-        raise InvalidProgram(in_order(problems))
+        raise InvalidProgram(sort_problems(problems))
     new = [_new_template(template) for template in templates]
     return await app.store.add_templates(new, user_id=app.owner.user_id, now=app.now())
 

@@ -47,12 +47,12 @@ def check(
     from weft.cli.display.output import plural, print_json, printable
     from weft.cli.display.problems import print_problems
     from weft.cli.program_args import read_programs
-    from weft.language.diagnostics import in_order
+    from weft.language.diagnostics import sort_problems
 
     loaded, problems = read_programs(paths, surface)
     registered = _registered(db, user) if is_registered else {}
     checked, inputs = _check_programs(loaded, problems, registered)
-    found = in_order([*problems, *checked])
+    found = sort_problems([*problems, *checked])
     if is_json:
         print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
     else:

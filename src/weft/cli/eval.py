@@ -135,7 +135,7 @@ class EvaluationOptions(Struct, frozen=True, kw_only=True):
         limits = EvaluationLimits(
             seconds=self.timeout_seconds, tokens=self.budget_tokens, cost=self.budget_cost
         )
-        return limits if self.max_steps is None else structs.replace(limits, steps=self.max_steps)
+        return limits if self.max_steps is None else structs.replace(limits, operations=self.max_steps)
 
 
 class Evaluation:

@@ -10,7 +10,7 @@ from weft.config.sections import ModelsSettings, ToolsSettings
 from weft.effects.tools import ToolNames
 from weft.language.ast import Define, Node, Program, Template
 from weft.language.check import CheckResult, analyze_program
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.schemas import ReadSchema
 from weft.language.traversal import used_names
@@ -108,7 +108,7 @@ def require_valid(
     ]
     problems = missing + [one for one in verdict.problems if one.code not in HARMLESS]
     if problems:
-        raise InvalidProgram(in_order(problems))
+        raise InvalidProgram(sort_problems(problems))
 
 
 def reached_definitions(program: Program, definitions: Iterable[Definition]) -> dict[str, Definition]:

@@ -74,8 +74,8 @@ MAX_AMOUNT = 10**15
 class EvaluationLimits(Struct, frozen=True, kw_only=True):
     """Limits of one evaluation. The limit for nested non-tail calls is `weft.language.traversal.FRAMES`."""
 
-    steps: int = 10_000_000
-    """Operations: calls, rounds of loops, and a fraction of the length of values that built-ins traverse."""
+    operations: int = 10_000_000
+    """The budget `steps`: calls, rounds of loops, a fraction of the length of values that are traversed."""
     calls: int = 10_000
     """Requests to models, scripts, tools and memory."""
     tokens: float | None = None
@@ -96,7 +96,7 @@ class EvaluationLimits(Struct, frozen=True, kw_only=True):
 
     def budgets(self) -> dict[str, float]:
         """Return the limits that a scope counts, by resource."""
-        every = {"steps": self.steps, "calls": self.calls, "tokens": self.tokens, "cost": self.cost}
+        every = {"steps": self.operations, "calls": self.calls, "tokens": self.tokens, "cost": self.cost}
         return {name: limit for name, limit in every.items() if limit is not None}
 
 

@@ -39,7 +39,7 @@ def as_text(value: Any) -> str:
     return to_text(value)
 
 
-def as_data(value: Any) -> Any:
+def to_request_json(value: Any) -> Any:
     """Return a value as JSON for a request; a task result becomes its value, without its notes."""
     if value.__class__ in SCALARS:
         return value
@@ -58,7 +58,7 @@ def as_result(value: Any) -> TaskResult:
         return value
     if isinstance(value, str):
         return TaskResult(content=str(value), status="COMPLETE")
-    return TaskResult(content=as_text(value), status="COMPLETE", parsed_content=as_data(value))
+    return TaskResult(content=as_text(value), status="COMPLETE", parsed_content=to_request_json(value))
 
 
 def result_json(result: TaskResult) -> dict[str, Any]:

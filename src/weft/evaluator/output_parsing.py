@@ -8,7 +8,7 @@ import msgspec
 
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
-from weft.language.schemas import Shape
+from weft.language.schemas import CompiledSchema
 from weft.language.source import Span
 from weft.limits import MAX_JSON_DEPTH
 
@@ -32,7 +32,7 @@ class BadOutput(Exception):
         return {"type": self.kind, "message": self.message, "location": self.location}
 
 
-def parse_output(content: str, shape: Shape | None) -> Any:
+def parse_output(content: str, shape: CompiledSchema | None) -> Any:
     """Parse the content of a result as JSON. Raise BadOutput if it is malformed or violates the schema.
 
     A code fence around the whole content is removed. Text before or after the JSON is an error. If an object

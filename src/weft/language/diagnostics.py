@@ -77,7 +77,7 @@ def invalid_program(span: Span, code: str, message: str) -> InvalidProgram:
     return InvalidProgram([LanguageProblem(span, code, message)])
 
 
-def in_order(found: Iterable[LanguageProblem]) -> list[LanguageProblem]:
+def sort_problems(found: Iterable[LanguageProblem]) -> list[LanguageProblem]:
     """Return the problems sorted by file, line and column."""
     return sorted(found, key=lambda one: (one.span.source.name, one.span.line, one.span.column, one.code))
 
@@ -135,10 +135,10 @@ class Findings:
         self._suggestions += 1
         return near_miss(name, known) if self._suggestions <= MAX_SUGGESTIONS else None
 
-    def in_order(self) -> list[LanguageProblem]:
+    def sorted_problems(self) -> list[LanguageProblem]:
         """Return the problems without duplicates, sorted by file, line and column."""
         unique = {
             (one.span.source.name, one.span.line, one.span.column, one.code, one.message): one
             for one in self._found
         }
-        return in_order(unique.values())
+        return sort_problems(unique.values())

@@ -58,7 +58,7 @@ class Violation(Struct, frozen=True):
         return f"{self.location}: {self.message}" if self.location else self.message
 
 
-class Shape:
+class CompiledSchema:
     """A compiled JSON Schema."""
 
     def __init__(self, schema: JsonSchema) -> None:
@@ -79,7 +79,7 @@ class Shape:
         return found
 
 
-def parse_shape(text: str, read_file: Callable[[str], str] | None = None) -> Shape:
+def parse_shape(text: str, read_file: Callable[[str], str] | None = None) -> CompiledSchema:
     """Return the shape for a name, a JSON Schema or, with `read_file`, a schema file. Raise BadSchema."""
     name = text.strip()
     if name in NAMED_SCHEMAS or _is_inline(name):
@@ -117,12 +117,12 @@ def _is_inline(name: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _parse_cached(text: str) -> Shape:
+def _parse_cached(text: str) -> CompiledSchema:
     named = NAMED_SCHEMAS.get(text)
     if named is not None:
-        return Shape(named)
+        return CompiledSchema(named)
     try:
-        return Shape(msgspec.json.decode(text, type=dict[str, Any] | bool))
+        return CompiledSchema(msgspec.json.decode(text, type=dict[str, Any] | bool))
     except (ValueError, RecursionError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise BadSchema(f"the schema is not a usable JSON Schema: {_cut(reason)}") from None

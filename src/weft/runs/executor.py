@@ -228,4 +228,5 @@ def failure_details(error: TaskFailed) -> JsonObject:
 
 
 def _limits(program: StoredProgram) -> EvaluationLimits:
-    return structs.replace(EvaluationLimits(calls=MAX_CALLS), **program.limits)
+    given = {"operations" if name == "steps" else name: most for name, most in program.limits.items()}
+    return structs.replace(EvaluationLimits(calls=MAX_CALLS), **given)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from weft.config.paths import read_start
 from weft.language.ast import Program, Template, keep_definitions
 from weft.language.builtins import is_reserved
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order, invalid_program
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, invalid_program, sort_problems
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.reading import Surface, read_bytes
 from weft.language.source import Source, Span
@@ -116,7 +116,7 @@ def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLi
     templates = templates_of(loaded)
     problems += name_problems(templates, library)
     if problems:
-        raise InvalidProgram(in_order(problems))
+        raise InvalidProgram(sort_problems(problems))
     for template in templates:
         library.register_task(definition_of(template))
     return library
@@ -130,7 +130,7 @@ def load_definitions(paths: Sequence[Path]) -> Program:
     loaded, problems = load_files(paths)
     problems += name_problems(templates_of(loaded), TaskLibrary())
     if problems:
-        raise InvalidProgram(in_order(problems))
+        raise InvalidProgram(sort_problems(problems))
     return Program(tuple(form for one in loaded for form in keep_definitions(one.program).forms))
 
 

@@ -178,7 +178,7 @@ async def test_inside_of_a_running_loop_it_works_as_in_a_notebook() -> None:
 
 def test_limits() -> None:
     with pytest.raises(TaskFailed, match="more than 100 steps"):
-        weft.evaluate("(define (f) (f)) (f)", limits=weft.EvaluationLimits(steps=100))
+        weft.evaluate("(define (f) (f)) (f)", limits=weft.EvaluationLimits(operations=100))
     with pytest.raises(TaskFailed, match=r"timed out after 0\.05 seconds"):
         weft.evaluate(b.script(argv=["sleep", "600"]), limits=weft.EvaluationLimits(seconds=0.05))
 

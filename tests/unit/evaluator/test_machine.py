@@ -107,7 +107,7 @@ async def test_a_map_without_effects_needs_one_branch() -> None:
 
 
 async def test_a_run_inside_an_effect_counts_for_who_waits_for_it() -> None:
-    machine = Machine(MemoryOnly(), limits=EvaluationLimits(steps=50))
+    machine = Machine(MemoryOnly(), limits=EvaluationLimits(operations=50))
 
     def use(steps: int) -> None:
         machine.meter.count(steps)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.conversion import as_data, as_result, as_text
+from weft.evaluator.conversion import as_result, as_text, to_request_json
 from weft.evaluator.effects import Composite, ContextPayload
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError
@@ -30,7 +30,7 @@ from weft.language.ast import FunctionCall, Literal, Node, Reference, TaskNode, 
 from weft.language.check.rules import require_valid_task
 from weft.language.diagnostics import invalid_program
 from weft.language.fields import ContextKind, merge_context
-from weft.language.schemas import BadSchema, Shape, parse_shape
+from weft.language.schemas import BadSchema, CompiledSchema, parse_shape
 from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT
 from weft.secrets.registry import redact
@@ -225,7 +225,7 @@ class TaskCode:
 def as_input(name: str, value: Any, span: Span) -> Any:
     """Return a value as JSON. Raise a ProgramError that names the input if it cannot be converted."""
     try:
-        return as_data(value)
+        return to_request_json(value)
     except ProgramError as error:
         if isinstance(error.error, ResourceExhaustion):
             raise error.at(span) from None
@@ -238,7 +238,7 @@ def as_task_result(value: Any, span: Span) -> TaskResult:
         return as_result(value)
 
 
-def output_shape(compiler: Compiler, node: TaskNode) -> Shape | None:
+def output_shape(compiler: Compiler, node: TaskNode) -> CompiledSchema | None:
     """Return the schema of the output format, or None. Raise InvalidProgram if the schema is invalid."""
     output = node.output_format
     if output is None or output.schema is None:

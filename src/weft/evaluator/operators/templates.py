@@ -28,7 +28,7 @@ from weft.language.diagnostics import InvalidProgram, invalid_program, nearest, 
 from weft.language.fields import CALL_SETTINGS, TASK_KINDS, context_conflict, misplaced, replaced_fields
 from weft.language.library import DuplicateTask, TaskDefinition, UnknownTask, definition_of, open_inputs
 from weft.language.options import read_setting
-from weft.language.schemas import BadSchema, Shape, parse_shape
+from weft.language.schemas import BadSchema, CompiledSchema, parse_shape
 from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
@@ -253,7 +253,7 @@ def _invalid_output(
     return reject_output(compiler.machine, failure)
 
 
-def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> Shape:
+def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> CompiledSchema:
     span = definition.template.span
     try:
         return parse_shape(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))

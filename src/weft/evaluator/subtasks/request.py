@@ -9,7 +9,7 @@ from weft.evaluator.conversion import from_python
 from weft.evaluator.tools import ToolDefinition
 from weft.language.fields import context_conflict
 from weft.language.library import TaskDefinition, TaskLibrary, open_inputs
-from weft.language.schemas import Shape
+from weft.language.schemas import CompiledSchema
 from weft.language.source import NOWHERE
 from weft.language.task_fields import (
     AccumulationFormat,
@@ -108,7 +108,7 @@ REQUEST_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 
-_SHAPE = Shape(REQUEST_SCHEMA)
+_SHAPE = CompiledSchema(REQUEST_SCHEMA)
 
 
 def read_request(request: dict[str, Any]) -> SubtaskRequest:

@@ -7,7 +7,7 @@ import msgspec
 from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
-from weft.evaluator.conversion import as_data
+from weft.evaluator.conversion import to_request_json
 from weft.evaluator.effects import Composite, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, program_failure
 from weft.evaluator.operators.context import current_context, use_context
@@ -98,7 +98,9 @@ class Spawner:
         before = () if self.context.chain is None else self.context.chain.links
         if template is None:
             return before
-        own = make_link(template, {name: as_data(one) for name, one in arguments_of(entered.outer).items()})
+        own = make_link(
+            template, {name: to_request_json(one) for name, one in arguments_of(entered.outer).items()}
+        )
         return before if own in before else (*before, own)
 
 

@@ -28,7 +28,7 @@ from weft.language.builtins import BUILT_IN_NAMES, SIGNATURES, TASK_LIBRARY
 from weft.language.check.scopes import Frame
 from weft.language.diagnostics import Findings
 from weft.language.fields import texts_of
-from weft.language.schemas import BadSchema, Shape, is_path, parse_shape
+from weft.language.schemas import BadSchema, CompiledSchema, is_path, parse_shape
 
 UNKNOWN: Final[Any] = object()
 """Returned by `constant` for a node that is not a constant."""
@@ -137,7 +137,7 @@ def find_called_template(node: Node | None, frame: Frame) -> Template | None:
     return cell.value if cell is not None and isinstance(cell.value, Template) else None
 
 
-def known_shape(text: str | None) -> Shape | None:
+def known_shape(text: str | None) -> CompiledSchema | None:
     """Return the parsed shape; None: missing, invalid, or the path of a schema file (not read here)."""
     if text is None or is_path(text):
         return None

@@ -70,7 +70,7 @@ def analyze_program(
     """
     with pause_collector(), raise_recursion_limit():
         walk = _check(program, library, tools, models, schemas, mentioned)
-        return CheckResult(walk.findings.in_order(), walk.names.inputs, walk.names.misspelt)
+        return CheckResult(walk.findings.sorted_problems(), walk.names.inputs, walk.names.misspelt)
 
 
 def _check(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from weft.gc_tuning import pause_collector
 from weft.language.ast import Node, Program
-from weft.language.diagnostics import InvalidProgram, PartialProgram, in_order
+from weft.language.diagnostics import InvalidProgram, PartialProgram, sort_problems
 from weft.language.sexp.forms import PLAIN_FORMS
 from weft.language.sexp.names import Constant, Data, List, Name
 from weft.language.sexp.parser import Parser, TooManyProblems
@@ -49,7 +49,7 @@ def read_program(source: Source) -> Program:
     found = [*reading.problems, *parser.problems]
     if found:
         readable = PartialProgram(Program(tuple(forms)), frozenset(_names_in(wrong))) if is_read else None
-        raise InvalidProgram(in_order(found), partial=readable)
+        raise InvalidProgram(sort_problems(found), partial=readable)
     return Program(tuple(forms))
 
 

@@ -12,8 +12,8 @@ from weft.language.diagnostics import (
     InvalidProgram,
     LanguageProblem,
     PartialProgram,
-    in_order,
     invalid_program,
+    sort_problems,
 )
 from weft.language.source import Source, Span
 from weft.language.traversal import raise_recursion_limit
@@ -50,7 +50,7 @@ def _read(source: Source, content: bytes) -> Program:
         check_elements(root, found)
         program = _read_program(root, Reading(found, frozenset(), _read_node))
     if found.problems:
-        raise InvalidProgram(in_order(found.problems), partial=_partial(root, program, found.problems))
+        raise InvalidProgram(sort_problems(found.problems), partial=_partial(root, program, found.problems))
     _validate(document)
     return program
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from weft.language.cel.tokens import NAME as CEL_NAME
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, in_order
+from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
 from weft.language.source import Span
 
 MAX_SHOWN = 60
@@ -84,4 +84,4 @@ class Problems:
     def end(self) -> None:
         """Raise InvalidProgram if there are problems."""
         if self.problems:
-            raise InvalidProgram(in_order(self.problems))
+            raise InvalidProgram(sort_problems(self.problems))
