@@ -42,9 +42,9 @@ def test_the_outermost_scope_that_is_used_up_is_the_one_that_is_told() -> None:
 async def test_every_step_counts_and_none_too_many() -> None:
     count = "(define (count n) (if (= n 0) 0 (count (- n 1)))) (count {})"
 
-    assert await value_of(count.format(49), steps=50) == 0
+    assert await value_of(count.format(49), operations=50) == 0
     with pytest.raises(BudgetExceeded) as raised:
-        await value_of(count.format(50), steps=50)
+        await value_of(count.format(50), operations=50)
     error = raised.value.error
     assert isinstance(error, ResourceExhaustion)
     assert (error.resource, error.metrics) == ("steps", {"limit": 50, "used": 51})
@@ -69,14 +69,14 @@ async def test_every_step_counts_and_none_too_many() -> None:
     ],
 )
 async def test_no_program_escapes_the_limit_of_steps(program: str) -> None:
-    assert await outcome_of(program, steps=1000) == "error: steps-exhausted"
+    assert await outcome_of(program, operations=1000) == "error: steps-exhausted"
 
 
 async def test_a_timeout_ends_code_that_never_waits() -> None:
     started = time.monotonic()
 
     with pytest.raises(BudgetExceeded) as raised:
-        await value_of(SPIN + "(with-timeout 0.05 (spin 0))", steps=10**12)
+        await value_of(SPIN + "(with-timeout 0.05 (spin 0))", operations=10**12)
 
     assert isinstance(raised.value.error, TaskFailure)
     assert raised.value.error.reason == "execution_timeout"
@@ -182,7 +182,7 @@ async def test_tokens_and_cost_are_counted_from_the_usage_a_model_reports() -> N
 )
 async def test_what_takes_long_counts_steps(program: str) -> None:
     with pytest.raises(BudgetExceeded, match="more than 20000 steps") as failure:
-        await value_of(program, steps=20_000)
+        await value_of(program, operations=20_000)
 
     assert failure.value.span.line == 1
 

@@ -6,7 +6,7 @@ from typing import TypeGuard
 from msgspec import Struct
 
 from weft.gc_tuning import pause_collector
-from weft.language.ast import FunctionCall, Node, Program, TaskCond, TaskNode, Template
+from weft.language.ast import Define, FunctionCall, Node, Program, TaskCond, TaskNode, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.check.expressions import FORMS
 from weft.language.check.scopes import Cell, Frame, TooComplex
@@ -128,10 +128,11 @@ def _define(walk: Walk, template: Template) -> tuple[Template, Frame]:
 
 
 def _visit(walk: Walk, form: Node) -> None:
-    """Visit a top-level form. If it is a task or call, its free names are inputs of the program."""
-    if isinstance(form, TaskNode | TaskCond):
+    """Visit a top-level form. Free names of a task or call, also in a `define`, are inputs of the program."""
+    work = form.value if isinstance(form, Define) else form
+    if isinstance(work, TaskNode | TaskCond):
         walk.boundary = walk.names.globals
-    elif is_bare_call(form) and _is_defined(walk, form.func_name):
+    elif is_bare_call(work) and _is_defined(walk, work.func_name):
         # A free name that resembles a global name is reported as misspelt instead of becoming an input.
         walk.boundary = walk.names.templates
     try:

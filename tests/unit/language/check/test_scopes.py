@@ -150,6 +150,8 @@ def test_all_problems_are_told_at_once_in_order() -> None:
             ("a", "c"),
         ),
         ('(task :instructions "x" :inputs ((code) (style "plain") (more other.part)))', ("code", "other")),
+        ('(define a (task :instructions "{{topic}}")) (list a)', ("topic",)),
+        ('(deftask t (x) :instructions "{{x}}") (bind a (t topic))', ("topic",)),
         (
             """(reduce-task :inputs ((i x)) :inner (task :instructions "{{y}}")
                  :reduction (task :instructions "z"))""",
