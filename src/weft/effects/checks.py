@@ -13,7 +13,7 @@ from weft.language.check import CheckResult, analyze_program
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.schemas import ReadSchema
-from weft.language.traversal import used_names
+from weft.language.traversal import reachable_definitions
 from weft.llm.models import model_name_problem
 
 Definition = Template | Define
@@ -96,7 +96,7 @@ def require_valid(
     `definitions` are templates and functions outside of the program; those that it can reach are checked
     too. `given` are the names of its inputs.
     """
-    reached = reached_definitions(program, definitions)
+    reached = reachable_definitions(program.forms, {form.name: form for form in definitions})
     library = library_of(form for form in definitions if form.name not in reached)
     functions = frozenset(form.name for form in definitions if isinstance(form, Define))
     whole = Program((*reached.values(), *program.forms))
@@ -109,20 +109,6 @@ def require_valid(
     problems = missing + [one for one in verdict.problems if one.code not in HARMLESS]
     if problems:
         raise InvalidProgram(sort_problems(problems))
-
-
-def reached_definitions(program: Program, definitions: Iterable[Definition]) -> dict[str, Definition]:
-    """Return the definitions that a program can reach, by name; all if it chooses templates when it runs."""
-    named = {form.name: form for form in definitions}
-    reached: set[str] = set()
-    forms: Sequence[Node] = program.forms
-    while forms:
-        used = used_names(forms)
-        wanted = named.keys() if used.is_choosing else (used.called | used.mentioned) & named.keys()
-        fresh = wanted - reached
-        reached |= fresh
-        forms = [named[name] for name in fresh]
-    return {name: form for name, form in named.items() if name in reached}
 
 
 def library_of(forms: Iterable[Node]) -> TaskLibrary:

@@ -46,16 +46,6 @@ class TaskCalls(Protocol):
         ...
 
 
-class NoTaskCalls:
-    """Rejects all calls; for evaluators of pure programs."""
-
-    def call_template(self, compiler: "Compiler", definition: TaskDefinition, *_: Any) -> Any:
-        raise program_error("bad-value", f"task '{definition.name}' cannot be called here")
-
-    def call_tool(self, compiler: "Compiler", name: str, *_: Any) -> Any:
-        raise program_error("bad-value", f"tool '{name}' cannot be called here")
-
-
 class Compiler:
     """Compiles nodes for one evaluator; the compiled code runs on the evaluator's machine."""
 
@@ -65,13 +55,13 @@ class Compiler:
         library: TaskLibrary,
         forms: Mapping[type[Node], Form],
         *,
-        global_env: GlobalEnv | None = None,
-        task_calls: TaskCalls | None = None,
+        global_env: GlobalEnv,
+        task_calls: TaskCalls,
     ) -> None:
         self.machine = machine
         self.library = library
-        self.global_env = global_env if global_env is not None else GlobalEnv(library)
-        self.task_calls = task_calls or NoTaskCalls()
+        self.global_env = global_env
+        self.task_calls = task_calls
         self.bodies: dict[str, tuple[TaskDefinition, Code]] = {}
         """Compiled bodies of templates by name, each with its definition."""
         self._forms = forms

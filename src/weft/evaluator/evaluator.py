@@ -6,21 +6,39 @@ from typing import Any
 from weft.errors import WeftError, unexpected
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.builtins import BUILT_INS
-from weft.evaluator.compiler import Compiler, Form, TaskCalls
+from weft.evaluator.compiler import Compiler, Form
 from weft.evaluator.conversion import from_python
-from weft.evaluator.dispatch import FORMS, OPERATORS
 from weft.evaluator.effects import Effects
-from weft.evaluator.environment import GlobalEnv
+from weft.evaluator.environment import Env, GlobalEnv
 from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.forms.bindings import check_definable
-from weft.evaluator.forms.error_locations import with_location
+from weft.evaluator.forms.bindings import NAME_FORMS, check_definable
+from weft.evaluator.forms.calls import CALL_FORMS
+from weft.evaluator.forms.control import BRANCHING_FORMS, LOOP_FORMS
+from weft.evaluator.forms.error_locations import with_expression, with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.operators import templates
+from weft.evaluator.operators.atomic import compile_atomic
+from weft.evaluator.operators.cond import compile_task_cond
+from weft.evaluator.operators.director_loop import compile_director_evaluator_loop
+from weft.evaluator.operators.reduce import compile_reduce
+from weft.evaluator.operators.script import compile_script
+from weft.evaluator.operators.sequential import compile_sequential
 from weft.evaluator.replay_log import History
 from weft.evaluator.values import check_finite
-from weft.language.ast import Node, Program, Template
+from weft.language.ast import (
+    Atomic,
+    DirectorEvaluatorLoop,
+    Node,
+    Program,
+    Reduce,
+    Reference,
+    Script,
+    Sequential,
+    TaskCond,
+    Template,
+)
 from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.source import NOWHERE
@@ -28,6 +46,46 @@ from weft.language.traversal import raise_recursion_limit
 from weft.limits import MAX_PROGRAM_DEPTH
 from weft.telemetry.spans import Span as TelemetrySpan
 from weft.telemetry.spans import span
+
+
+def _add_expressions(form: Form) -> Form:
+    """Wrap a form so that errors with only a location also get the expression that failed."""
+
+    def compile_task(compiler: Compiler, node: Any, is_tail: bool) -> Code:
+        code = form(compiler, node, is_tail)
+
+        def run(env: Env) -> Any:
+            try:
+                return code(env)
+            except TaskFailed as error:
+                if not error.lacks_expression:
+                    raise
+                raise with_expression(error, node) from error.__cause__
+
+        return run
+
+    return compile_task
+
+
+_OPERATORS: Mapping[type[Node], Form] = {
+    Atomic: compile_atomic,
+    Script: compile_script,
+    Sequential: compile_sequential,
+    Reduce: compile_reduce,
+    DirectorEvaluatorLoop: compile_director_evaluator_loop,
+    Reference: templates.compile_reference,
+    TaskCond: compile_task_cond,
+    Template: templates.compile_template,
+}
+
+_FORMS: Mapping[type[Node], Form] = {
+    **NAME_FORMS,
+    **BRANCHING_FORMS,
+    **CALL_FORMS,
+    **LOOP_FORMS,
+    **{kind: _add_expressions(form) for kind, form in _OPERATORS.items()},
+}
+"""Compiles each type of node."""
 
 
 class Evaluator:
@@ -39,8 +97,6 @@ class Evaluator:
         *,
         library: TaskLibrary | None = None,
         limits: EvaluationLimits | None = None,
-        operators: Mapping[type[Node], Form] | None = None,
-        task_calls: TaskCalls | None = None,
         history: History | None = None,
     ) -> None:
         """Create an evaluator. `history` holds what earlier evaluations of the same program recorded."""
@@ -51,9 +107,9 @@ class Evaluator:
         self._compiler = Compiler(
             self._machine,
             self.library,
-            {**FORMS, **(OPERATORS if operators is None else operators)},
+            _FORMS,
             global_env=self.global_env,
-            task_calls=task_calls or templates,
+            task_calls=templates,
         )
 
     def bind(self, bindings: Mapping[str, Any]) -> None:

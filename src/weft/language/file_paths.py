@@ -36,7 +36,7 @@ from weft.language.ast import (
 )
 from weft.language.source import Span
 from weft.language.task_fields import AIDER_SUBTYPES
-from weft.language.traversal import structs_in, used_names
+from weft.language.traversal import reachable_definitions, structs_in
 
 _HIGHER_ORDER = frozenset({"map", "filter", "for-each", "apply"})
 """Built-ins that pass lists or their elements to a function."""
@@ -176,7 +176,7 @@ def find_required_files(
     that task reports a missing file itself, before anything is paid for.
     """
     named = {form.name: form for form in (*definitions, *forms) if isinstance(form, Template | Define)}
-    parts = list(structs_in([*forms, *_reachable_definitions(forms, named)]))
+    parts = list(structs_in([*forms, *reachable_definitions(forms, named).values()]))
     if any(_may_create_files(part, named) for part in parts):
         return []
     if sum(isinstance(part, Atomic) for part in parts) < 2:
@@ -184,18 +184,6 @@ def find_required_files(
     changing = {name for part in parts for name in _rebound_names(part)}
     known = {name: value for name, value in given.items() if isinstance(value, str) and name not in changing}
     return list(dict.fromkeys(_Walk(named).files(forms, known)))
-
-
-def _reachable_definitions(forms: Sequence[Node], named: Mapping[str, Template | Define]) -> list[Node]:
-    reached: dict[str, Node] = {}
-    fresh: Sequence[Node] = forms
-    while fresh:
-        used = used_names(fresh)
-        wanted = named.keys() if used.is_choosing else (used.called | used.mentioned) & named.keys()
-        more = {name: named[name] for name in named if name in wanted and name not in reached}
-        reached |= more
-        fresh = list(more.values())
-    return list(reached.values())
 
 
 def _may_create_files(part: Struct, named: Mapping[str, object]) -> bool:

@@ -1,9 +1,9 @@
 """Traversal of syntax trees: the names that they use, and a recursion limit for deep trees."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -76,6 +76,21 @@ def _is_choosing(node: Any) -> bool:
     if isinstance(node, TaskCond) and node.criteria is not None:
         return True
     return isinstance(node, TaskNode) and SPAWN_TOOL in node.tools
+
+
+N = TypeVar("N", bound=Node)
+
+
+def reachable_definitions(forms: Sequence[Node], named: Mapping[str, N]) -> dict[str, N]:
+    """Return the definitions that forms can reach, by name; all if they choose templates when they run."""
+    reached: dict[str, N] = {}
+    while forms:
+        used = used_names(forms)
+        wanted = named.keys() if used.is_choosing else used.called | used.mentioned
+        fresh = {name: form for name, form in named.items() if name in wanted and name not in reached}
+        reached |= fresh
+        forms = list(fresh.values())
+    return {name: form for name, form in named.items() if name in reached}
 
 
 FRAMES = 20_000

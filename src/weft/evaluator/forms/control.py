@@ -29,8 +29,8 @@ from weft.language.ast import (
     WithTimeout,
 )
 from weft.language.cel import ConditionError, parse_condition
-from weft.language.diagnostics import invalid_program, nearest
-from weft.language.task_fields import BUDGETS, NO_CONTEXT_QUERY, validate_context_keyword
+from weft.language.diagnostics import invalid_program
+from weft.language.task_fields import NO_CONTEXT_QUERY, validate_context_keyword
 
 CAUGHT_ERROR_OPERATIONS = 50
 """Operations that a caught error counts as: creating it with its location takes the time of many calls."""
@@ -227,13 +227,6 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
 
 
 def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> Code:
-    for name, _ in node.limits:
-        if name not in BUDGETS:
-            known = ", ".join(BUDGETS)
-            hint = nearest(name, BUDGETS)
-            raise invalid_program(
-                node.span, "unknown-keyword", f"':{name}' is not a budget{hint}; the budgets are {known}"
-            )
     limits = [(name, compiler.compile(value)) for name, value in node.limits]
     body, machine = compiler.compile(node.body), compiler.machine
 
@@ -304,11 +297,6 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> Code:
     if not node.keywords:
         raise invalid_program(node.span, "missing-field", NO_CONTEXT_QUERY)
-    for name, _ in node.keywords:
-        if name not in _QUERY_FIELDS:
-            raise invalid_program(
-                node.span, "unknown-keyword", f"get-context has no ':{name}'{nearest(name, _QUERY_FIELDS)}"
-            )
     keywords = [(*_QUERY_FIELDS[name], compiler.compile(value)) for name, value in node.keywords]
     machine = compiler.machine
 

@@ -162,22 +162,6 @@ MAX_LET_FRAMES = 100
 """How many bindings of a `let*` get a frame each; limited because a lookup visits every frame."""
 
 
-def _visit_constant(walk: Walk, node: Literal | Quote, frame: Frame) -> None:
-    pass
-
-
-def _visit_variable(walk: Walk, node: Variable, frame: Frame) -> None:
-    walk.use(node.name, node.span, frame)
-
-
-def _visit_text(walk: Walk, node: Text, frame: Frame) -> None:
-    walk.visit_text(node, frame)
-
-
-def _visit_condition(walk: Walk, node: Condition, frame: Frame) -> None:
-    walk.visit_condition(node, frame)
-
-
 # Branches
 
 
@@ -255,10 +239,6 @@ def _visit_lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
     walk.visit_closure(node, frame, frame.routine)
 
 
-def _visit_begin(walk: Walk, node: Begin, frame: Frame) -> None:
-    walk.visit_all(node.items, frame)
-
-
 # Control
 
 
@@ -286,10 +266,6 @@ def _visit_iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None
         if kind not in (None, "a function"):
             walk.findings.note(part.span, "wrong-type", f":{name} is a function; this is {kind}")
         walk.visit_called(part, count, frame)
-
-
-def _visit_parallel(walk: Walk, node: Parallel, frame: Frame) -> None:
-    walk.visit_unordered(node.items, frame)
 
 
 def _visit_with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
@@ -337,11 +313,11 @@ def _is_amount(value: object) -> bool:
 
 
 FORMS: Mapping[type[Node], Visitor] = {
-    Literal: _visit_constant,
-    Quote: _visit_constant,
-    Variable: _visit_variable,
-    Text: _visit_text,
-    Condition: _visit_condition,
+    Literal: lambda walk, node, frame: None,
+    Quote: lambda walk, node, frame: None,
+    Variable: lambda walk, node, frame: walk.use(node.name, node.span, frame),
+    Text: Walk.visit_text,
+    Condition: Walk.visit_condition,
     If: _visit_if,
     Cond: _visit_cond,
     And: _visit_and_or,
@@ -350,13 +326,13 @@ FORMS: Mapping[type[Node], Visitor] = {
     Define: _visit_define,
     Assign: _visit_assign,
     Lambda: _visit_lambda,
-    Begin: _visit_begin,
+    Begin: lambda walk, node, frame: walk.visit_all(node.items, frame),
     FunctionCall: visit_call,
     Apply: visit_apply,
     Try: _visit_try,
     Loop: _visit_loop,
     IterativeLoop: _visit_iterative_loop,
-    Parallel: _visit_parallel,
+    Parallel: lambda walk, node, frame: walk.visit_unordered(node.items, frame),
     WithTimeout: _visit_with_timeout,
     WithBudget: _visit_with_budget,
     GetContext: _visit_get_context,

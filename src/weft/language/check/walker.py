@@ -29,8 +29,8 @@ from weft.language.diagnostics import Findings, InvalidProgram
 from weft.language.schemas import ReadSchema
 from weft.language.source import Span
 
-Visitor = Callable[["Walk", Any, Frame], None]
-"""Checks one kind of node."""
+Visitor = Callable[["Walk", Any, Frame], object]
+"""Checks one kind of node; what it returns is not used."""
 
 
 class Walk:
