@@ -1,27 +1,22 @@
 """The `SubtaskRequest`, and the tool definition that lets a model spawn subtasks."""
 
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec import field as struct_field
 
 from weft.evaluator.conversion import from_python
 from weft.evaluator.tools import ToolDefinition
-from weft.language.fields import context_conflict
+from weft.language.fields import SETTINGS, TASK_KINDS, Field, context_conflict
 from weft.language.library import TaskDefinition, TaskLibrary, open_inputs
 from weft.language.schemas import CompiledSchema
 from weft.language.source import NOWHERE
-from weft.language.task_fields import (
-    AccumulationFormat,
-    ContextOverrides,
-    FreshContext,
-    HistorySettings,
-    InheritContext,
-)
+from weft.language.task_fields import ContextOverrides, HistorySettings
 from weft.language.traversal import SPAWN_TOOL
 from weft.secrets.truncation import cut
 
-TASK_TYPES = ("atomic", "sequential", "reduce", "script", "director_evaluator_loop")
+TASK_TYPES = tuple(kind.name for kind in TASK_KINDS.values())
 
 MAX_TEXT = 2_000
 """Most characters of each text in a request: texts select a template and must not carry data."""
@@ -39,7 +34,7 @@ class SubtaskRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str | None = None
     subtype: str | None = None
     template_hints: tuple[str, ...] = ()
-    context_management: ContextOverrides = field(default_factory=ContextOverrides)
+    context_management: ContextOverrides = struct_field(default_factory=ContextOverrides)
     max_depth: int | None = None
     file_paths: tuple[str, ...] = ()
     history_config: HistorySettings | None = None
@@ -62,13 +57,19 @@ def _list_schema(description: str) -> dict[str, Any]:
     return {"type": "array", "items": items, "maxItems": MAX_LISTED, "description": description}
 
 
-def _object_schema(description: str, **properties: Any) -> dict[str, Any]:
+def _settings_schema(description: str, settings: type[Struct]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": properties,
+        "properties": {field.name: _setting_schema(field) for field in SETTINGS[settings]},
         "additionalProperties": False,
         "description": description,
     }
+
+
+def _setting_schema(field: Field) -> dict[str, Any]:
+    if field.kind == "choice":
+        return {"type": "string", "enum": list(field.words)}
+    return {"type": "boolean"} if field.kind == "boolean" else {"type": ["integer", "null"], "minimum": 1}
 
 
 PROPERTIES: dict[str, dict[str, Any]] = {
@@ -80,12 +81,8 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     "description": _string_schema("What the subtask is to do; chooses the template where no name is given."),
     "subtype": _string_schema("The subtype of the template."),
     "template_hints": _list_schema("Words that the template should have to do with."),
-    "context_management": _object_schema(
-        "Context of the subtask; by default it inherits none and fetches its own.",
-        inherit_context={"type": "string", "enum": list(get_args(InheritContext))},
-        accumulate_data={"type": "boolean"},
-        accumulation_format={"type": "string", "enum": list(get_args(AccumulationFormat))},
-        fresh_context={"type": "string", "enum": list(get_args(FreshContext))},
+    "context_management": _settings_schema(
+        "Context of the subtask; by default it inherits none and fetches its own.", ContextOverrides
     ),
     "max_depth": {
         "type": "integer",
@@ -93,12 +90,7 @@ PROPERTIES: dict[str, dict[str, Any]] = {
         "description": "How many levels of subtasks there may be, this one included.",
     },
     "file_paths": _list_schema("Files that the subtask needs; they come first in its context."),
-    "history_config": _object_schema(
-        "What the subtask sees of the conversation.",
-        use_session_history={"type": "boolean"},
-        history_turns_to_include={"type": ["integer", "null"], "minimum": 1},
-        record_in_session_history={"type": "boolean"},
-    ),
+    "history_config": _settings_schema("What the subtask sees of the conversation.", HistorySettings),
 }
 
 REQUEST_SCHEMA: dict[str, Any] = {

@@ -86,15 +86,7 @@ def _join_keywords(keywords: Iterable[str]) -> str:
 # Branches
 
 
-def _build_quote(parser: Parser, form: List) -> Node:
-    if len(form.items) != 2:
-        parser.reject_form(form)
-    return Quote(span=form.span, datum=parser.quoted(form.items[1]))
-
-
 def _build_if(parser: Parser, form: List) -> Node:
-    if len(form.items) not in {3, 4}:
-        parser.reject_form(form)
     test, then, *otherwise = parser.expressions(form.items[1:])
     return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
 
@@ -133,7 +125,7 @@ def _build_begin(parser: Parser, form: List) -> Node:
 
 def _build_let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
     def build(parser: Parser, form: List) -> Node:
-        if len(form.items) < 3 or not isinstance(form.items[1], List):
+        if not isinstance(form.items[1], List):
             parser.reject_form(form)
         bindings = tuple([_read_binding(parser, one, form) for one in form.items[1].items])
         if not is_sequential:
@@ -160,8 +152,6 @@ def _note_duplicates(parser: Parser, data: Sequence[Data], names: Sequence[str])
 
 
 def _build_define(parser: Parser, form: List) -> Define:
-    if len(form.items) < 3:
-        parser.reject_form(form)
     target, *remaining = form.items[1:]
     if isinstance(target, List):
         if not target.items:
@@ -183,14 +173,12 @@ def _build_bind(parser: Parser, form: List) -> Node:
 
 
 def _build_set(parser: Parser, form: List) -> Node:
-    if len(form.items) != 3:
-        parser.reject_form(form)
     name = parser.local_name(form.items[1], form)
     return Assign(span=form.span, name=name, value=parser.expression(form.items[2]))
 
 
 def _build_lambda(parser: Parser, form: List) -> Node:
-    if len(form.items) < 3 or not isinstance(form.items[1], List):
+    if not isinstance(form.items[1], List):
         parser.reject_form(form)
     parameters = _read_parameters(parser, form.items[1].items, form)
     return Lambda(span=form.span, parameters=parameters, body=parser.body(form.items[2:], form))
@@ -206,8 +194,6 @@ def _read_parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[
 
 
 def _build_try(parser: Parser, form: List) -> Node:
-    if len(form.items) != 3:
-        parser.reject_form(form)
     handler = form.items[2]
     if not isinstance(handler, List) or len(handler.items) < 3:
         parser.reject_form(form)
@@ -221,8 +207,6 @@ def _build_try(parser: Parser, form: List) -> Node:
 
 
 def _build_loop(parser: Parser, form: List) -> Node:
-    if len(form.items) != 3:
-        parser.reject_form(form)
     count, body = parser.expressions(form.items[1:])
     return Loop(span=form.span, count=count, body=body)
 
@@ -247,14 +231,12 @@ def _build_iterative_loop(parser: Parser, form: List) -> Node:
 
 
 def _build_with_timeout(parser: Parser, form: List) -> Node:
-    if len(form.items) < 3:
-        parser.reject_form(form)
     seconds = parser.expression(form.items[1])
     return WithTimeout(span=form.span, seconds=seconds, body=parser.body(form.items[2:], form))
 
 
 def _build_with_budget(parser: Parser, form: List) -> Node:
-    if len(form.items) < 3 or not isinstance(form.items[1], List):
+    if not isinstance(form.items[1], List):
         parser.reject_form(form)
     positional, named = parser.arguments(form.items[1].items)
     if positional or not named:
@@ -274,50 +256,50 @@ def _build_get_context(parser: Parser, form: List) -> Node:
     )
 
 
-def _build_condition(parser: Parser, form: List) -> Node:
-    if len(form.items) != 2:
-        parser.reject_form(form)
-    return condition(form.items[1])
-
-
-def _build_fill(parser: Parser, form: List) -> Node:
-    if len(form.items) != 2:
-        parser.reject_form(form)
-    return text(form.items[1], "the text of `fill`")
-
-
 PLAIN_FORMS = {
-    "quote": SpecialForm("(quote datum)", _build_quote),
-    "if": SpecialForm("(if test then) or (if test then otherwise)", _build_if),
+    "quote": SpecialForm(
+        "(quote datum)",
+        lambda parser, form: Quote(span=form.span, datum=parser.quoted(form.items[1])),
+        least=2,
+        most=2,
+    ),
+    "if": SpecialForm("(if test then) or (if test then otherwise)", _build_if, least=3, most=4),
     "cond": SpecialForm("(cond (test e...) ... (else e...))", _build_cond),
     "and": SpecialForm("(and e...)", _build_items(And)),
     "or": SpecialForm("(or e...)", _build_items(Or)),
-    "let": SpecialForm("(let ((name value) ...) body...)", _build_let(is_sequential=False)),
-    "let*": SpecialForm("(let* ((name value) ...) body...)", _build_let(is_sequential=True)),
+    "let": SpecialForm("(let ((name value) ...) body...)", _build_let(is_sequential=False), least=3),
+    "let*": SpecialForm("(let* ((name value) ...) body...)", _build_let(is_sequential=True), least=3),
     "define": SpecialForm(
-        "(define name e) or (define (name parameter...) body...)", _build_define, is_definition=True
+        "(define name e) or (define (name parameter...) body...)", _build_define, is_definition=True, least=3
     ),
-    "bind": SpecialForm("(bind name e)", _build_bind, is_definition=True),
-    "set!": SpecialForm("(set! name e)", _build_set),
-    "lambda": SpecialForm("(lambda (parameter...) body...)", _build_lambda),
+    "bind": SpecialForm("(bind name e)", _build_bind, is_definition=True, least=3),
+    "set!": SpecialForm("(set! name e)", _build_set, least=3, most=3),
+    "lambda": SpecialForm("(lambda (parameter...) body...)", _build_lambda, least=3),
     "begin": SpecialForm("(begin e...)", _build_begin),
     "progn": SpecialForm("(progn e...)", _build_begin),
-    "try": SpecialForm("(try e (catch name e...))", _build_try),
-    "loop": SpecialForm("(loop count e)", _build_loop),
+    "try": SpecialForm("(try e (catch name e...))", _build_try, least=3, most=3),
+    "loop": SpecialForm("(loop count e)", _build_loop, least=3, most=3),
     "iterative-loop": SpecialForm(
         "(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)",
         _build_iterative_loop,
     ),
     "parallel": SpecialForm("(parallel e...)", _build_items(Parallel)),
-    "with-timeout": SpecialForm("(with-timeout seconds e...)", _build_with_timeout),
+    "with-timeout": SpecialForm("(with-timeout seconds e...)", _build_with_timeout, least=3),
     "with-budget": SpecialForm(
-        "(with-budget (:steps n :calls n :tokens n :cost x) e...)", _build_with_budget
+        "(with-budget (:steps n :calls n :tokens n :cost x) e...)", _build_with_budget, least=3
     ),
     "get-context": SpecialForm(
         '(get-context :query "..." :inputs d :strategy "..." :inherited s :previous s :limit n :rerank b'
         " :template-description s :template-type s :template-subtype s)",
         _build_get_context,
     ),
-    "condition": SpecialForm('(condition "output.errors > 0")', _build_condition),
-    "fill": SpecialForm('(fill "text with {{placeholders}}")', _build_fill),
+    "condition": SpecialForm(
+        '(condition "output.errors > 0")', lambda _, form: condition(form.items[1]), least=2, most=2
+    ),
+    "fill": SpecialForm(
+        '(fill "text with {{placeholders}}")',
+        lambda _, form: text(form.items[1], "the text of `fill`"),
+        least=2,
+        most=2,
+    ),
 }

@@ -22,6 +22,9 @@ class SpecialForm(Struct, frozen=True):
     shape: str
     """The syntax, for error messages and help."""
     build: "Callable[[Parser, List], Node]"
+    least: int = 1
+    most: int | None = None
+    """How many items the form has, its name included; None: any number."""
     is_definition: bool = False
     """Whether it is only allowed at the top level or directly in a body."""
 
@@ -118,6 +121,8 @@ class Parser:
                 f"`{_head(form)}` is only allowed at the top level or directly in a body",
             )
         try:
+            if len(form.items) < special.least or (special.most and len(form.items) > special.most):
+                self.reject_form(form)
             return special.build(self, form)
         except (FormError, InvalidProgram) as error:
             self._note_all(error.found)

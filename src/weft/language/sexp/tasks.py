@@ -155,8 +155,6 @@ def _read_case(parser: Parser, datum: Data, form: List) -> TaskCase:
 
 def _build_deftask(name: str) -> Callable[[Parser, List], Node]:
     def build(parser: Parser, form: List) -> Node:
-        if len(form.items) < 3:
-            parser.reject_form(form)
         template = parser.defined_name(form.items[1], form)
         declared = parameters(parser, form.items[2], form)
         fields, positional = _read_fields(parser, form.items[3:], _DEFTASK, name)
@@ -169,8 +167,6 @@ def _build_deftask(name: str) -> Callable[[Parser, List], Node]:
 
 
 def _build_template(parser: Parser, form: List) -> Node:
-    if len(form.items) < 4:
-        parser.reject_form(form)
     name = parser.defined_name(form.items[1], form)
     declared = parameters(parser, form.items[2], form)
     positional, named = parser.arguments(form.items[3:])
@@ -192,10 +188,14 @@ _SHAPES = {
 }
 
 TASK_FORMS = {
-    "deftask": SpecialForm(_DEFTASK_SHAPE.format("deftask"), _build_deftask("deftask"), is_definition=True),
-    "defatom": SpecialForm(_DEFTASK_SHAPE.format("defatom"), _build_deftask("defatom"), is_definition=True),
+    "deftask": SpecialForm(
+        _DEFTASK_SHAPE.format("deftask"), _build_deftask("deftask"), least=3, is_definition=True
+    ),
+    "defatom": SpecialForm(
+        _DEFTASK_SHAPE.format("defatom"), _build_deftask("defatom"), least=3, is_definition=True
+    ),
     "template": SpecialForm(
-        '(template name (parameter...) :returns "..." body...)', _build_template, is_definition=True
+        '(template name (parameter...) :returns "..." body...)', _build_template, least=4, is_definition=True
     ),
     "task": SpecialForm('(task :instructions "..." ...) or (task :ref "name" ...)', _build_task),
     **{
