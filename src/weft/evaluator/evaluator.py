@@ -19,12 +19,12 @@ from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.operators import templates
-from weft.evaluator.operators.atomic import compile_atomic
+from weft.evaluator.operators.atomic import AtomicTask
 from weft.evaluator.operators.cond import compile_task_cond
-from weft.evaluator.operators.director_loop import compile_director_evaluator_loop
-from weft.evaluator.operators.reduce import compile_reduce
-from weft.evaluator.operators.script import compile_script
-from weft.evaluator.operators.sequential import compile_sequential
+from weft.evaluator.operators.director_loop import LoopTask
+from weft.evaluator.operators.reduce import ReduceTask
+from weft.evaluator.operators.script import ScriptTask
+from weft.evaluator.operators.sequential import SequentialTask
 from weft.evaluator.replay_log import History
 from weft.evaluator.values import check_finite
 from weft.language.ast import (
@@ -68,11 +68,11 @@ def _add_expressions(form: Form) -> Form:
 
 
 _OPERATORS: Mapping[type[Node], Form] = {
-    Atomic: compile_atomic,
-    Script: compile_script,
-    Sequential: compile_sequential,
-    Reduce: compile_reduce,
-    DirectorEvaluatorLoop: compile_director_evaluator_loop,
+    Atomic: lambda compiler, node, _: AtomicTask(compiler, node).run,
+    Script: lambda compiler, node, _: ScriptTask(compiler, node).run,
+    Sequential: lambda compiler, node, _: SequentialTask(compiler, node).run,
+    Reduce: lambda compiler, node, _: ReduceTask(compiler, node).run,
+    DirectorEvaluatorLoop: lambda compiler, node, _: LoopTask(compiler, node).run,
     Reference: templates.compile_reference,
     TaskCond: compile_task_cond,
     Template: templates.compile_template,

@@ -9,7 +9,6 @@ from weft.evaluator.conversion import result_json_for_model
 from weft.evaluator.effects import Continuation, Files, ModelCall, Repair, Step
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
-from weft.evaluator.functions import Code
 from weft.evaluator.operators.context import current_context, record_turn, visible_turns
 from weft.evaluator.operators.director_loop import with_evaluation
 from weft.evaluator.operators.steps import completed, error_location, failed, reject_output, run_with_timeout
@@ -33,16 +32,6 @@ WAITING_TOOLS = frozenset({USER_INPUT_TOOL, SPAWN_TOOL})
 """Tools with which a session may have to wait for a person."""
 
 
-def compile_atomic(compiler: Compiler, node: Atomic, is_tail: bool) -> Code:
-    task = AtomicTask(compiler, node)
-
-    def run(env: Env) -> TaskResult:
-        entered = task.enter(env)
-        return task.leave(entered, task.respond(entered, task.call(entered)))
-
-    return run
-
-
 class AtomicTask(TaskCode):
     """A compiled atomic task."""
 
@@ -64,6 +53,10 @@ class AtomicTask(TaskCode):
 
         prompt, _, system, *_ = self._texts
         self._mentioned = {name for text in (prompt, system) if text is not None for name in text.names}
+
+    def run(self, env: Env) -> TaskResult:
+        entered = self.enter(env)
+        return self.leave(entered, self.respond(entered, self.call(entered)))
 
     def call(self, entered: Entered) -> ModelCall:
         """Return the request with all placeholders filled in."""

@@ -93,23 +93,6 @@ def _parse_or_none(content: str) -> Any:
 DEFAULT_ITERATIONS = 5
 
 
-def compile_director_evaluator_loop(compiler: Compiler, node: DirectorEvaluatorLoop, is_tail: bool) -> Code:
-    task = LoopTask(compiler, node)
-
-    def run(env: Env) -> TaskResult:
-        entered = task.enter(env)
-        blank = {name: "" if name in LOOP_TEXTS else None for name in LOOP_NAMES}
-        entered.inner.update({name: entered.inputs.get(name, blank[name]) for name in LOOP_NAMES})
-        if node.script is not None and node.script.output_slot is not None:
-            entered.inner[node.script.output_slot] = None
-        entered.inner["user_query"] = task.query(entered)
-        entered.inner["max_iterations"] = task.limit
-        history = SequentialHistory(task.settings)
-        return task.compose(entered, lambda: task.iterate(entered.inner, history), history=history)
-
-    return run
-
-
 class LoopTask(TaskCode):
     """A compiled director-evaluator loop."""
 
@@ -124,6 +107,17 @@ class LoopTask(TaskCode):
         self._script = None if node.script is None else ScriptTask(compiler, node.script)
         condition = node.termination_condition
         self._condition = None if condition is None else compiler.compile(condition)
+
+    def run(self, env: Env) -> TaskResult:
+        entered, script = self.enter(env), self.node.script
+        blank = {name: "" if name in LOOP_TEXTS else None for name in LOOP_NAMES}
+        entered.inner.update({name: entered.inputs.get(name, blank[name]) for name in LOOP_NAMES})
+        if script is not None and script.output_slot is not None:
+            entered.inner[script.output_slot] = None
+        entered.inner["user_query"] = self.query(entered)
+        entered.inner["max_iterations"] = self.limit
+        history = SequentialHistory(self.settings)
+        return self.compose(entered, lambda: self.iterate(entered.inner, history), history=history)
 
     def query(self, entered: Entered) -> Any:
         """Return `user_query`: the input, else the binding around the loop, else the prompt."""

@@ -8,25 +8,12 @@ import msgspec
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.functions import Code
 from weft.evaluator.operators.context import SequentialHistory, current_context, partial_results, use_context
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import Entered, TaskCode, as_task_result
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Node, Reduce
 from weft.language.task_fields import IMPLICIT_INPUT
-
-
-def compile_reduce(compiler: Compiler, node: Reduce, is_tail: bool) -> Code:
-    task = ReduceTask(compiler, node)
-
-    def run(env: Env) -> TaskResult:
-        entered = task.enter(env)
-        initial = task.initial_value(env)
-        history = SequentialHistory(task.settings)
-        return task.compose(entered, lambda: task.fold(entered, initial, history))
-
-    return run
 
 
 class ReduceTask(TaskCode):
@@ -39,6 +26,12 @@ class ReduceTask(TaskCode):
         self._initial = None if node.initial_value is None else compiler.compile(node.initial_value)
         self._inner = compiler.compile(cast(Node, node.inner_task))  # a rule of tasks requires both
         self._reduction = compiler.compile(cast(Node, node.reduction_task))
+
+    def run(self, env: Env) -> TaskResult:
+        entered = self.enter(env)
+        initial = self.initial_value(env)
+        history = SequentialHistory(self.settings)
+        return self.compose(entered, lambda: self.fold(entered, initial, history))
 
     def withheld(self, inputs: Mapping[str, Any], own: Mapping[str, Any]) -> frozenset[str]:
         """Return also all inputs of the task: each run of the inner task gets only one of them."""

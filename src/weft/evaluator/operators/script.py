@@ -8,7 +8,6 @@ from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
-from weft.evaluator.functions import Code
 from weft.evaluator.operators.steps import error_location, failed, perform, program_error_at, reject_output
 from weft.evaluator.operators.task import Entered, TaskCode
 from weft.evaluator.operators.text import FilledText, fill_all
@@ -21,16 +20,6 @@ COMMAND = "command"
 """The input with the command of a script that has neither `argv` nor `shell`."""
 
 
-def compile_script(compiler: Compiler, node: Script, is_tail: bool) -> Code:
-    task = ScriptTask(compiler, node)
-
-    def run(env: Env) -> TaskResult:
-        entered = task.enter(env)
-        return task.leave(entered, task.result(task.outcome(entered)))
-
-    return run
-
-
 class ScriptTask(TaskCode):
     """A compiled script task."""
 
@@ -40,6 +29,10 @@ class ScriptTask(TaskCode):
         super().__init__(compiler, node, "script")
         texts = (node.description, node.shell, *node.argv)
         self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
+
+    def run(self, env: Env) -> TaskResult:
+        entered = self.enter(env)
+        return self.leave(entered, self.result(self.outcome(entered)))
 
     def outcome(self, entered: Entered, *, default_stdin: str | None = None) -> ScriptOutcome:
         """Run the script; `default_stdin` is its standard input if no input sets it."""

@@ -7,25 +7,11 @@ from weft.evaluator.compiler import Compiler
 from weft.evaluator.conversion import as_text
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
-from weft.evaluator.functions import Code
 from weft.evaluator.operators.context import SequentialHistory, partial_results
 from weft.evaluator.operators.steps import part_failed
 from weft.evaluator.operators.task import TaskCode, as_task_result, title_of
 from weft.evaluator.results import TaskResult
 from weft.language.ast import Sequential
-
-
-def compile_sequential(compiler: Compiler, node: Sequential, is_tail: bool) -> Code:
-    task = SequentialTask(compiler, node)
-
-    def run(env: Env) -> TaskResult:
-        entered = task.enter(env)
-        if node.is_parallel:
-            return task.compose(entered, lambda: task.run_parallel(entered.inner))
-        history = SequentialHistory(task.settings)
-        return task.compose(entered, lambda: task.run_in_order(entered.inner, history), history=history)
-
-    return run
 
 
 class SequentialTask(TaskCode):
@@ -37,7 +23,14 @@ class SequentialTask(TaskCode):
         super().__init__(compiler, node, "sequential")
         self._steps = [(step, compiler.compile(step)) for step in node.steps]
 
-    def run_in_order(self, env: Env, history: SequentialHistory) -> TaskResult:
+    def run(self, env: Env) -> TaskResult:
+        entered = self.enter(env)
+        if self.node.is_parallel:
+            return self.compose(entered, lambda: self.run_parallel(entered.inner))
+        history = SequentialHistory(self.settings)
+        return self.compose(entered, lambda: self.run_steps(entered.inner, history), history=history)
+
+    def run_steps(self, env: Env, history: SequentialHistory) -> TaskResult:
         """Return the result of the last step; each step sees the outputs before it."""
         for index, (step, code) in enumerate(self._steps):
             env["steps"] = history.results()
