@@ -6,12 +6,9 @@ Without --tree, one is made of copies of the Python files of this environment.
 """
 
 import argparse
-import json
 import shutil
 import sqlite3
 import statistics
-import subprocess
-import sys
 import sysconfig
 import tempfile
 import threading
@@ -91,62 +88,6 @@ def timed_update(index: SqliteIndex, tree: Path) -> tuple[Taken, IndexReport]:
     return watch.taken(), report
 
 
-WRITER = """
-import json, sqlite3, sys, threading, time
-held, waits, is_over = [0.0], [], threading.Event()
-
-def poll():
-    connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
-    free = time.perf_counter()
-    while not is_over.is_set():
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("COMMIT")
-        except sqlite3.OperationalError:
-            held[0] = max(held[0], time.perf_counter() - free)
-        else:
-            free = time.perf_counter()
-        time.sleep(0.001)
-    connection.close()
-
-def write():
-    connection = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
-    while not (waits and is_over.is_set()):
-        start = time.perf_counter()
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("COMMIT")
-        waits.append(time.perf_counter() - start)
-        time.sleep(0.02)
-    connection.close()
-
-threads = [threading.Thread(target=act) for act in (poll, write)]
-for thread in threads: thread.start()
-print("started", flush=True)
-sys.stdin.read()
-is_over.set()
-for thread in threads: thread.join()
-print(json.dumps([held[0], sorted(waits)]))
-"""
-
-
-def held_up(path: Path, tree: Path) -> tuple[float, list[float]]:
-    """Return how long another process finds the file taken while a first run writes.
-
-    The longest time without a free moment (it looks every millisecond), and the waits of writes that leave
-    the looking to SQLite, as a store's do.
-    """
-    index = SqliteIndex(path)
-    command = [sys.executable, "-c", WRITER, str(path)]
-    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert other.stdout is not None
-    other.stdout.readline()
-    index.update([tree])
-    printed, _ = other.communicate()
-    index.close()
-    held, waits = json.loads(printed)
-    return held, waits
-
-
 def query_milliseconds(index: SqliteIndex) -> list[float]:
     """Return how long each query takes, after one that warms up."""
     matcher = LexicalMatcher(index)
@@ -192,14 +133,6 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         if options.tree is None:
             make_tree(tree, options.size)
         made = time.time_ns()
-        held, waits = held_up(Path(folder) / "held.db", tree)
-        middle, late = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
-        yield Figure(
-            "longest that a first run keeps another process from writing",
-            held * 1e3,
-            "ms",
-            details=f"its writes wait {middle * 1e3:.0f} ms in the median, {late * 1e3:.0f} ms in 1 of 100",
-        )
         # An update reads files again that were younger than this the last time.
         time.sleep(max(0, made + update.SETTLED_NS - time.time_ns()) / 1e9)
         yield from indexing(tree, Path(folder))

@@ -94,7 +94,7 @@ def _maker(embeddings: str | None) -> Callable[[Tree, SqliteIndex], Made]:
             "lexical": lexical(index),
         }
         if model is not None:
-            vectors = Vectors(index.path, model)
+            vectors = Vectors(index, model)
             made["hybrid"] = by_matcher(HybridMatcher(LexicalMatcher(index), model, vectors))
         return made
 

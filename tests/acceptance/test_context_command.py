@@ -7,8 +7,7 @@ import pytest
 
 from tests import command_line
 from tests.command_line import Ran
-from weft.memory.index.index import SqliteIndex
-from weft.memory.index.lease import Lease
+from weft.memory.index.database import lock_updates
 
 PRICES = '"""Prices of the shop."""\n\n\ndef rounded_price(amount):\n    return round(amount, 2)\n'
 
@@ -90,16 +89,13 @@ def test_a_change_is_seen_at_once(shop: Path) -> None:
 
 def test_a_question_does_not_wait_for_another_process_that_indexes(shop: Path) -> None:
     weft(shop, "index", ".")
-    index = SqliteIndex(shop / ".weft" / "weft.db")
-    lease = Lease.take(index._writer, str(shop.resolve()))
     (shop / "giraffe.txt").write_text("giraffe\n")
 
-    meanwhile = weft(shop, "context", "rounded price giraffe")
-    lease.release()
-    index.close()
+    with lock_updates(shop / ".weft" / "index.db", 0, None, is_shared=False):
+        meanwhile = weft(shop, "context", "rounded price giraffe")
 
     assert meanwhile.code == 0
-    assert meanwhile.err.count("is being indexed by another process") == 1
+    assert meanwhile.err.count("another process is updating the index") == 1
     assert "lib/prices.py" in meanwhile.out
     assert "giraffe.txt" not in meanwhile.out
     assert "giraffe.txt" in weft(shop, "context", "giraffe").out

@@ -58,16 +58,12 @@ def test_status_and_drop(project: Path) -> None:
     assert weft("index", "status", cwd=project, db=db).out == "no files are indexed; run: weft index\n"
 
 
-def test_a_store_and_an_index_share_a_file(project: Path) -> None:
-    db = str(project / "store.db")
-    weft("index", cwd=project, db=db)
-    submitted = weft(
-        "flow", "submit", "-", "--json", db=db, stdin='[{"name": "a", "schemas": {"method": "noop"}}]'
-    )
+def test_an_index_is_found_from_a_folder_below_without_a_store(project: Path) -> None:
+    weft("index", cwd=project, db=None)
 
-    assert submitted.code == 0, submitted.err
-    assert weft("index", "--json", cwd=project, db=db).json["files"] >= 3
-    assert weft("tasks", "list", "--json", db=db).json["total"] == 1
+    assert (project / ".weft" / "index.db").exists()
+    assert not (project / ".weft" / "weft.db").exists()
+    assert len(weft("index", "status", "--json", cwd=project / "src", db=None).json["roots"]) == 1
 
 
 def test_a_folder_that_is_not_there_is_refused(project: Path) -> None:

@@ -13,9 +13,9 @@ from weft.memory.index.index import SqliteIndex
 UPDATE = """
 import os, signal, sys
 from pathlib import Path
-from weft.memory.index import update as updating
+from weft.memory.index import prepare, update as updating
 from weft.memory.index.index import SqliteIndex
-updating.WRITE_SECONDS = 0.0
+prepare.FILES_A_BATCH = 1
 point, left = sys.argv[3], int(sys.argv[4])
 written = updating.insert_file
 
@@ -53,7 +53,7 @@ def test_a_killed_update_leaves_a_usable_index(tmp_path: Path, point: str, writt
     index = SqliteIndex(tmp_path / "index.db")
     assert len(found(index, "word")) == written
     assert is_sound(index)
-    assert index.update([root]).files == 10  # at once: the lease of a dead process holds nobody up
+    assert index.update([root]).files == 10  # at once: the lock of a dead process holds nobody up
     assert len(found(index, "word")) == 10
     assert is_sound(index)
     index.close()
@@ -67,7 +67,7 @@ index = SqliteIndex(Path(sys.argv[1]))
 for _ in range(5):
     report = index.update([Path(sys.argv[2])])
     query = "SELECT count(*) FROM memory_words WHERE memory_words MATCH 'word'"
-    rows = index.reader.execute(query).fetchone()
+    rows = index.connection.execute(query).fetchone()
 index.close()
 print(report.files, rows[0])
 """

@@ -98,7 +98,7 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     # Imported here: keeps --help fast.
     from weft.effects.memory import find_index
 
-    index = find_index(db, any_version=not paths, on_wait=echo_waiting)
+    index = find_index(db, on_wait=echo_waiting)
     dropped = 0
     if index is not None:
         try:

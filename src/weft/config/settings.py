@@ -195,6 +195,7 @@ def _resolve_paths(paths: tuple[str, ...], folder: Path) -> tuple[str, ...]:
 
 
 STORE_FILE = "weft.db"
+INDEX_FILE = "index.db"
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -299,10 +300,10 @@ def _read_seconds(name: str, environment: Mapping[str, str], *, default: float) 
 
 
 def default_store(folder: Path) -> Path:
-    """Return `.weft/weft.db` of the nearest folder upwards that has one, otherwise of this folder."""
+    """Return `.weft/weft.db` of the nearest folder upwards that has it or an index, or of this folder."""
     for candidate in (folder, *folder.parents):
         file = candidate / STORE_FOLDER / STORE_FILE
-        if _is_own(file):
+        if _is_own(file) or _is_own(file.with_name(INDEX_FILE)):
             return file
     return folder / STORE_FOLDER / STORE_FILE
 

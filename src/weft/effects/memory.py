@@ -1,12 +1,13 @@
-"""Open the memory of a project: its index, in the file of its store, and the matchers."""
+"""Open the memory of a project: its index, in a file beside its store, and the matchers."""
 
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 from weft.config.settings import (
+    INDEX_FILE,
+    STORE_FILE,
     default_store,
     is_memory,
     is_postgresql,
@@ -14,17 +15,13 @@ from weft.config.settings import (
     read_project,
     working_folder,
 )
-from weft.memory.index.database import has_index
-from weft.memory.index.index import SqliteIndex
-from weft.memory.index.lease import WAIT_SECONDS
+from weft.memory.index.database import drop_from_store
+from weft.memory.index.index import WAIT_SECONDS, SqliteIndex
 from weft.memory.index.update import IndexSettings
 from weft.memory.memory import IndexUnavailable, Memory
 from weft.memory.protocol import Embedder, IndexProgress, IndexReport, Matcher
 from weft.memory.search.hybrid import HybridMatcher, Vectors
 from weft.memory.search.matcher import LexicalMatcher
-from weft.store.sqlite.connection import APPLICATION_ID
-
-INDEX_FILE = "index.db"
 
 ASK_WAIT_SECONDS = 0.3
 """How long a query waits for another process that updates the index: long enough for `weft index watch` to
@@ -48,19 +45,15 @@ def open_memory(
     index = open_index(db, wait_seconds=ASK_WAIT_SECONDS, folder=folder)
     matcher: Matcher
     matcher = lexical = LexicalMatcher(index)
-    closing = ExitStack()
-    closing.callback(lexical.close)
     if embedder is not None:
-        vectors = Vectors(index.path, embedder)
-        matcher = HybridMatcher(lexical, embedder, vectors)
-        closing.callback(vectors.close)
+        matcher = HybridMatcher(lexical, embedder, Vectors(index, embedder))
     return Memory(
         index,
         matcher,
         roots,
         on_progress=on_progress,
         on_updated=_log_update,
-        on_close=closing.close,
+        on_close=lexical.close,
     )
 
 
@@ -68,22 +61,23 @@ def open_index(
     db: str | None = None,
     *,
     wait_seconds: float = WAIT_SECONDS,
-    on_wait: Callable[[str], None] | None = None,
+    on_wait: Callable[[], None] | None = None,
     folder: Path | None = None,
 ) -> SqliteIndex:
     """Open the index of the project; create a missing one.
 
-    An update waits up to `wait_seconds` for another process; `on_wait` is called with the root if it waits.
+    An update waits up to `wait_seconds` for another process; `on_wait` is called if it waits.
     """
     folder = folder or working_folder()
     settings = load_settings(db=db, folder=folder)
     file = index_file(settings.db, folder)
     memory = read_project(folder).memory
+    if not file.exists():
+        drop_from_store(Path(settings.db))
     try:
         return SqliteIndex(
             file,
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
-            application_id=APPLICATION_ID,
             wait_seconds=wait_seconds,
             on_wait=on_wait,
             is_shared=settings.is_shared,
@@ -92,18 +86,9 @@ def open_index(
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
 
 
-def find_index(
-    db: str | None = None, *, any_version: bool = False, on_wait: Callable[[str], None] | None = None
-) -> SqliteIndex | None:
-    """Open the index of the project; return None, and write nothing, if there is no index.
-
-    Raise IndexOutdated for an index of another version; with `any_version`, replace it by an empty index.
-    """
-    file = index_file(load_settings(db=db).db)
-    try:
-        is_there = has_index(file, APPLICATION_ID, any_version=any_version)
-    except (sqlite3.Error, OSError) as error:
-        raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error
+def find_index(db: str | None = None, *, on_wait: Callable[[], None] | None = None) -> SqliteIndex | None:
+    """Open the index of the project; return None, and write nothing, if there is no index."""
+    is_there = index_file(load_settings(db=db).db).exists()
     return open_index(db, on_wait=on_wait) if is_there else None
 
 
@@ -114,10 +99,11 @@ def index_roots() -> list[Path]:
 
 
 def index_file(db: str, folder: Path | None = None) -> Path:
-    """Return the file of the index: a SQLite store's own file, else one in the project's .weft folder."""
+    """Return the file of the index: beside a SQLite store, otherwise in the project's .weft folder."""
     if is_postgresql(db) or is_memory(db):
         return default_store(folder or working_folder()).with_name(INDEX_FILE)
-    return Path(db)
+    store = Path(db)
+    return store.with_name(INDEX_FILE if store.name == STORE_FILE else f"{store.stem}-{INDEX_FILE}")
 
 
 def _log_update(report: IndexReport) -> None:

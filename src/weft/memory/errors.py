@@ -24,18 +24,8 @@ class RootUnavailable(RequestError):
         self.root = root
 
 
-class NotAnIndex(RequestError):
-    """The file configured for the index is not a SQLite database of weft."""
-
-    code = "not-an-index"
-
-    def __init__(self, file: str, why: str) -> None:
-        super().__init__(f"{file} {why}; nothing was written to it")
-        self.file = file
-
-
 class IndexFileFailed(TransientError):
-    """The index file cannot be used now: it is locked or read-only, or its disk is full or failing."""
+    """The index file cannot be used: it is locked, read-only or not weft's, or its disk is full or fails."""
 
     code = "index-file-failed"
 
@@ -45,7 +35,7 @@ class IndexFileFailed(TransientError):
 
 
 class IndexDamaged(WeftError):
-    """The index file is damaged."""
+    """The index file is damaged; weft replaces it by a new one."""
 
     code = "index-damaged"
 
@@ -54,45 +44,11 @@ class IndexDamaged(WeftError):
         self.file = file
 
 
-class IndexOutdated(RequestError):
-    """The index was made by another version of weft and must be rebuilt."""
-
-    code = "index-outdated"
-
-    def __init__(self, file: str) -> None:
-        super().__init__(
-            f"the index in {file} was made by another version of weft: run `weft index` to rebuild it, "
-            "or `weft index drop` to delete it"
-        )
-        self.file = file
-
-
-class IndexReplaced(WeftError):
-    """Another version of weft rebuilt the index while this process was using it."""
-
-    code = "index-replaced"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "another version of weft has rebuilt the index: restart this process with that version"
-        )
-
-
 class IndexBusy(TransientError):
-    """Another process is updating the same root, and the time to wait for it has passed."""
+    """Another process is updating the index, and the time to wait for it has passed."""
 
     code = "index-busy"
 
-    def __init__(self, root: str) -> None:
-        super().__init__(f"{root} is being indexed by another process")
-        self.root = root
-
-
-class LeaseLost(TransientError):
-    """The lease on a root expired, and another process took over its update."""
-
-    code = "index-lease-lost"
-
-    def __init__(self, root: str) -> None:
-        super().__init__(f"the update of {root} was taken over by another process")
-        self.root = root
+    def __init__(self, file: str) -> None:
+        super().__init__(f"another process is updating the index in {file}")
+        self.file = file

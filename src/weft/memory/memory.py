@@ -25,7 +25,7 @@ from weft.memory.context.assembly import (
 )
 from weft.memory.context.freshness import find_stale_files, find_unreadable
 from weft.memory.context.items import items_of, ranges_text, summaries_of
-from weft.memory.errors import IndexBusy, IndexFileFailed
+from weft.memory.errors import IndexBusy, IndexDamaged, IndexFileFailed
 from weft.memory.protocol import (
     FileFacts,
     Index,
@@ -178,14 +178,33 @@ class Memory:
         `beside` lists files that the task already has in full; their chunks are left out. Relative paths are
         resolved against the first root.
         """
+        arguments = (query, limit, assembly or ContextAssembly(), self._resolve(beside))
         with self._lock:
-            warnings = self._refresh()
             try:
-                arguments = (query, limit, assembly or ContextAssembly(), self._resolve(beside))
-                found = self._find_fresh(*arguments, is_busy=bool(warnings))
-                return replace(found, warnings=(*warnings, *found.warnings))
-            except Exception as error:  # an index or a matcher may raise anything
-                raise MatchingFailed(f"the search of the index failed: {error}") from error
+                return self._search(*arguments)
+            except IndexDamaged as error:
+                return self._rebuild_and_search(error, *arguments)
+
+    def _rebuild_and_search(self, error: IndexDamaged, *arguments: Any) -> Found:
+        log.warning("%s; it is replaced by a new one", error.message, extra={"action": "index_replaced"})
+        try:
+            self.index.drop()
+            self._due_at = None
+            return self._search(*arguments)
+        except (IndexBusy, IndexDamaged, IndexFileFailed) as again:
+            raise MatchingFailed(f"the search of the index failed: {again}") from again
+
+    def _search(
+        self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
+    ) -> Found:
+        warnings = self._refresh()
+        try:
+            found = self._find_fresh(query, limit, assembly, beside, is_busy=bool(warnings))
+            return replace(found, warnings=(*warnings, *found.warnings))
+        except IndexDamaged:
+            raise
+        except Exception as error:  # an index or a matcher may raise anything
+            raise MatchingFailed(f"the search of the index failed: {error}") from error
 
     def result_of(
         self, query: ContextQuery, matches: Sequence[Match], *, base: Path | None = None

@@ -35,7 +35,7 @@ def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def kept(folder: Path) -> list[tuple[str, int]]:
     """Which models vectors are kept of, and how many."""
-    with closing(sqlite3.connect(folder / ".weft" / "weft.db")) as store:
+    with closing(sqlite3.connect(folder / ".weft" / "index.db")) as store:
         return store.execute("SELECT embedder, count(*) FROM memory_vectors GROUP BY embedder").fetchall()
 
 

@@ -90,9 +90,9 @@ def _root_problem(root: Path) -> str | None:
         return f"it cannot be read: {error.strerror}"
 
 
-def echo_waiting(root: str) -> None:
+def echo_waiting() -> None:
     """Print that the update waits for another process."""
-    echo_status(f"{root} is being indexed by another process; waiting for it to finish")
+    echo_status("another process is updating the index; waiting for it to finish")
 
 
 def with_bar(

@@ -1,20 +1,37 @@
-"""The SQLite database of the index: connections, tables, compressed texts."""
+"""The file of the index: a cache in SQLite, which is replaced when it is damaged or of another version."""
 
+import fcntl
+import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
-from weft.memory.errors import IndexDamaged, IndexFileFailed, IndexOutdated, IndexReplaced, NotAnIndex
+from weft.config.paths import STORE_FOLDER, keep_private
+from weft.memory.errors import IndexBusy, IndexDamaged, IndexFileFailed
 
-SCHEMA_VERSION = 5
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+APPLICATION_ID = 0x7765666D
+"""Marks the file as an index of weft."""
+
+SCHEMA_VERSION = 6
 """Increase it with every change of `schema.sql` or of the words that `fields_of` makes."""
 
 BUSY_TIMEOUT_SECONDS = 30.0
 """How long to wait for another process's write; our writes take a tenth of a second."""
+
+SAY_SECONDS = 1.0
+"""How long to wait for another process's update before `on_wait` is called."""
+
+_POLL_SECONDS = 0.05
 
 CACHE_KIB = 32 * 1024
 
@@ -22,34 +39,15 @@ CHECKPOINT_PAGES = 4000
 """Size of the write-ahead log at a checkpoint, 16 MB: the first update writes a page several times, and a
 checkpoint copies it only once."""
 
-MERGE_SEGMENTS = 16
-"""Number of FTS5 segments of one size that are merged into one. With the default of 4 words are rewritten
-more often."""
-
-WORDS_PAGE_BYTES = 16_000
-"""Page size of FTS5. With the default of 4,050 writing takes a sixth longer; with 32,000 a search takes
-longer, as segments are read by the page."""
-
-MERGE_PAGES = 50
-"""Number of pages written by one merge step, which takes about 20 milliseconds."""
-
-_WORDS_SETTINGS = {
-    "automerge": 0,
-    "usermerge": MERGE_SEGMENTS,
-    "crisismerge": 1000,
-    "pgsz": WORDS_PAGE_BYTES,
-}
-"""Settings of FTS5. By default it merges segments inside writing transactions, which may then take half a
-second. These settings turn that off; `merge_words` merges instead."""
-
-QUICK_PAGES = 25_000
-"""Maximum number of used pages (100 MB) for which VACUUM is run: it blocks other writers for about a
-second."""
+_WORDS_SETTINGS = {"automerge": 16, "pgsz": 16_000}
+"""Settings of FTS5. With the default page size of 4,050 writing takes a sixth longer; with 32,000 a search
+takes longer, as segments are read by the page. With the default of 4 segments words are rewritten more
+often."""
 
 SHORTEST_DATABASE = 512
-"""Smallest page size of SQLite, in bytes. SQLite would overwrite a shorter file."""
+"""Smallest page size of SQLite, in bytes. SQLite takes a shorter file for an empty one."""
 
-_TRANSIENT = {
+_FAILURES = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
     sqlite3.SQLITE_LOCKED: "another process has locked it",
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -58,29 +56,23 @@ _TRANSIENT = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
     sqlite3.SQLITE_PERM: "permission denied",
 }
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-TABLES = ("roots", "files", "texts", "chunks", "words", "vectors", "meta")
+_DAMAGES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def connect(path: Path, *, is_reader: bool = False) -> sqlite3.Connection:
-    """Open a connection in autocommit mode: transactions are started explicitly. A reader cannot write."""
-    connection = _open_readable(path, "rwc")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-    if is_reader:
-        connection.execute("PRAGMA query_only = ON")
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a connection in autocommit mode: transactions are started explicitly."""
+    connection = _open(path, "mode=rwc")
+    if _is_in_read_only_folder(connection, path):
+        connection.close()
+        connection = _open(path, "immutable=1")
+    try:
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    except BaseException:
+        connection.close()  # a connection to a damaged file would keep it locked
+        raise
     return connection
-
-
-def _open_readable(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the file; as immutable if SQLite could not read it otherwise."""
-    connection = _open(path, f"mode={mode}")
-    if not _is_in_read_only_folder(connection, path):
-        return connection
-    connection.close()
-    return _open(path, "immutable=1")
 
 
 def _open(path: Path, options: str) -> sqlite3.Connection:
@@ -113,117 +105,156 @@ def _is_in_read_only_folder(connection: sqlite3.Connection, path: Path) -> bool:
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Convert errors of SQLite about the file to errors of the index; others are bugs, and pass unchanged."""
+    """Convert errors about the file to errors of the index; other errors are bugs, and pass unchanged."""
     try:
         yield
+    except zstd.ZstdError as error:
+        raise IndexDamaged(str(path), str(error)) from error
     except sqlite3.Error as error:
         # The low byte is the primary result code.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _DAMAGED:
+        if code in _DAMAGES:
             raise IndexDamaged(str(path), str(error)) from error
-        if code in _TRANSIENT:
-            raise IndexFileFailed(str(path), f"{_TRANSIENT[code]} ({error})") from error
+        if code in _FAILURES:
+            raise IndexFileFailed(str(path), f"{_FAILURES[code]} ({error})") from error
         raise
 
 
-def require_database(path: Path) -> None:
-    """Raise NotAnIndex if a file is too short to be a database.
+@contextmanager
+def lock_updates(
+    path: Path, wait_seconds: float, on_wait: Callable[[], None] | None, *, is_shared: bool
+) -> Iterator[None]:
+    """Let one process or thread at a time update the index. Raise IndexBusy after `wait_seconds`.
 
-    The file is not opened, because closing it would release this process's locks on it.
+    The lock is on a file of its own, as SQLite's locks on a database are lost if that is opened and closed
+    elsewhere in the process. The operating system releases the lock when the process ends.
     """
-    with suppress(FileNotFoundError):
-        if 0 < path.stat().st_size < SHORTEST_DATABASE:
-            raise NotAnIndex(str(path), "is not a SQLite database")
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        keep_private(lock, is_shared=is_shared)
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise IndexFileFailed(str(path), f"{lock.name} cannot be opened: {error.strerror}") from error
+    try:
+        begun = time.monotonic()
+        while not _try_lock(descriptor):
+            waited = time.monotonic() - begun
+            if waited >= wait_seconds:
+                raise IndexBusy(str(path))
+            if on_wait is not None and waited >= SAY_SECONDS:
+                on_wait()
+                on_wait = None
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def has_index(path: Path, application_id: int | None, *, any_version: bool = False) -> bool:
-    """Return True if a file has an index. Nothing is written to the file.
-
-    Raise NotAnIndex if the file belongs to another application, and IndexOutdated for an index of another
-    schema version, unless `any_version`. `SqliteIndex` would drop such an index when it opens the file.
-    """
-    if not path.exists():
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    require_database(path)
-    with closing(_open_readable(path, "ro")) as connection:
-        _require_ours(connection, path, application_id)
-        version = _version(connection)
-    if version not in (None, SCHEMA_VERSION) and not any_version:
-        raise IndexOutdated(str(path))
-    return version is not None
+    return True
 
 
-def prepare_tables(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
-    """Create the tables unless they exist; an index of another schema version is dropped first.
+def find_problem(path: Path) -> str | None:
+    """Return why the file must be replaced, or None if it is an index; "" if it is new.
 
-    `application_id` marks a new file as a database of the store, which may later add its own tables. Raise
-    NotAnIndex, without writing anything, if the file is not empty and has neither that mark nor an index.
+    Raise IndexFileFailed if another application has made the file: it must not be replaced.
     """
-    if _version(connection) == SCHEMA_VERSION:
-        return
-    _require_ours(connection, path, application_id)
-    connection.execute("PRAGMA journal_mode = WAL")
-    with transaction(connection):
-        found = _version(connection)
-        if found == SCHEMA_VERSION:
-            return  # another process was faster
-        if found is not None:
-            drop_tables(connection)
-        is_new = _is_empty(connection)
-        make_tables(connection)
-        if is_new and application_id is not None:
-            connection.execute(f"PRAGMA application_id = {application_id}")
+    try:
+        with clear_errors(path), closing(connect(path)) as connection:
+            if is_current(connection):
+                return None
+            if 0 < path.stat().st_size < SHORTEST_DATABASE:
+                raise IndexDamaged(str(path), "it is too short")
+            names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            mark = connection.execute("PRAGMA application_id").fetchone()[0]
+    except IndexDamaged as error:
+        if path.parent.name != STORE_FOLDER and not _is_marked(path):
+            raise IndexFileFailed(str(path), "it is not an index of weft") from error
+        return error.message
+    # Before indexes had this mark, weft marked them like a store.
+    is_old = {"memory_roots", "memory_words"} <= names and all("memory_" in name for name in names)
+    if names and mark != APPLICATION_ID and not is_old:
+        raise IndexFileFailed(str(path), "it is a database of another application")
+    return f"the index in {path} was made by another version of weft" if names else ""
 
 
-def require_shape(connection: sqlite3.Connection) -> None:
-    """Raise IndexReplaced if the tables have another schema version; call it first in each transaction.
+def _is_marked(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(72).endswith(APPLICATION_ID.to_bytes(4, "big"))
 
-    Another version of weft may have replaced the tables of a long-running process.
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Return True if the tables are those of this version."""
+    ((mark,), (version,)) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    return (mark, version) == (APPLICATION_ID, SCHEMA_VERSION)
+
+
+def reset(path: Path) -> None:
+    """Make the file an empty index, whatever is in it; call it with the lock held.
+
+    The content is overwritten in place, because other processes may have the file open: SQLite would delete
+    the log of a new file of this name when they close the old one.
     """
-    if _version(connection) != SCHEMA_VERSION:
-        raise IndexReplaced
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as empty:
+        _make_tables(empty)
+        try:
+            _overwrite(path, empty)
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGES:
+                raise
+            os.truncate(path, 0)  # not even its header is a database's
+            _overwrite(path, empty)
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Create the tables of an empty index, inside a transaction."""
-    for statement in _statements():
-        connection.execute(statement)
+def _overwrite(path: Path, source: sqlite3.Connection) -> None:
+    def raise_if_locked(status: int, _remaining: int, _total: int) -> None:
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):  # `backup` would try again without end
+            raise IndexFileFailed(str(path), _FAILURES[status])
+
+    with closing(_open(path, "mode=rwc")) as target:
+        source.backup(target, progress=raise_if_locked)
+        target.execute("PRAGMA journal_mode = WAL")
+        target.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.executescript((files("weft.memory.index") / "schema.sql").read_text("utf-8"))
     for setting in _WORDS_SETTINGS.items():
         connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES (?, ?)", setting)
-    connection.execute("INSERT INTO memory_meta VALUES ('schema_version', ?)", [str(SCHEMA_VERSION)])
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def drop_tables(connection: sqlite3.Connection) -> None:
-    """Delete the index from the file, inside a transaction."""
-    for table in TABLES:
-        connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
-
-
-def shrink_file(connection: sqlite3.Connection) -> None:
-    """Shrink the file to its used pages if that is quick; call it outside of a transaction."""
-    (pages,) = connection.execute("PRAGMA page_count").fetchone()
-    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
-    if not free or pages - free > QUICK_PAGES:
+def drop_from_store(store: Path) -> None:
+    """Delete the index that earlier versions kept in the file of the store; a locked store keeps it."""
+    if not store.is_file():
         return
-    # If another process uses the file, or the disk has no space for the copy, the free pages are reused
-    # later.
-    with suppress(sqlite3.OperationalError):
-        connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def merge_words(connection: sqlite3.Connection) -> None:
-    """Run one merge step of the full-text index. One step after each transaction is enough to keep up."""
-    with transaction(connection):
-        require_shape(connection)
-        connection.execute("INSERT INTO memory_words (memory_words, rank) VALUES ('merge', ?)", [MERGE_PAGES])
+    with suppress(sqlite3.Error), closing(_open(store, "mode=rw")) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_meta'").fetchone():
+            connection.execute("PRAGMA busy_timeout = 1000")
+            connection.execute("BEGIN IMMEDIATE")
+            for table in ("roots", "files", "texts", "chunks", "words", "vectors", "meta"):
+                connection.execute(f"DROP TABLE IF EXISTS memory_{table}")
+            connection.execute("COMMIT")
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit at the end, or roll back on any exception."""
-    connection.execute("BEGIN IMMEDIATE")
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Commit at the end, or roll back on any exception; DEFERRED reads one state of the index.
+
+    Raise IndexFileFailed if another version of weft has replaced the tables of this process.
+    """
+    connection.execute(f"BEGIN {kind}")
     try:
+        if not is_current(connection):
+            file = connection.execute("PRAGMA database_list").fetchone()[2]
+            raise IndexFileFailed(file, "another version of weft has replaced it; restart this process")
         yield
         connection.execute("COMMIT")
     except BaseException:
@@ -233,41 +264,6 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
                 connection.execute("ROLLBACK")
         raise
 
-
-def _require_ours(connection: sqlite3.Connection, path: Path, application_id: int | None) -> None:
-    """Raise NotAnIndex unless the file is empty, or has the store's mark or an index."""
-    mark = connection.execute("PRAGMA application_id").fetchone()[0]
-    is_ours = mark == application_id or (mark == 0 and _is_empty(connection))
-    if not is_ours and (_version(connection) or -1) < 0:
-        raise NotAnIndex(str(path), "is a SQLite database, but not one of weft's")
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-
-def _version(connection: sqlite3.Connection) -> int | None:
-    """Return the schema version of the tables; None without an index, -1 if it is unknown."""
-    row = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'memory_meta'").fetchone()
-    if row is None:
-        return None
-    row = connection.execute("SELECT value FROM memory_meta WHERE key = 'schema_version'").fetchone()
-    return int(row[0]) if row else -1
-
-
-def _statements() -> Iterator[str]:
-    statement = ""
-    for line in (files("weft.memory.index") / "schema.sql").read_text("utf-8").splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 LEVEL = 1
 """Compression level of zstd: level 2 takes 1.5 times as long and saves only a twentieth of the space."""
@@ -287,9 +283,6 @@ def pack(text: bytes) -> bytes:
     return _packer.compressor.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
 
 
-def unpack(packed: bytes) -> bytes | None:
-    """Decompress a text; None if the bytes are damaged or in another format."""
-    try:
-        return zstd.decompress(packed)
-    except zstd.ZstdError:
-        return None
+def unpack(packed: bytes) -> bytes:
+    """Decompress a text. Raise ZstdError if it is damaged."""
+    return zstd.decompress(packed)

@@ -1,15 +1,12 @@
--- Tables of the index. They are dropped and created again if the version in `memory_meta` is not SCHEMA_VERSION.
-CREATE TABLE IF NOT EXISTS memory_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+-- Tables of the index. The file is replaced if its version is not SCHEMA_VERSION.
 
-CREATE TABLE IF NOT EXISTS memory_roots (
+CREATE TABLE memory_roots (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL UNIQUE,      -- absolute, links resolved
-    updated_at REAL,                -- seconds since the epoch; NULL: no update has finished
-    lease_owner TEXT,               -- process that is updating the root
-    lease_until REAL NOT NULL DEFAULT 0
+    updated_at REAL                 -- seconds since the epoch; NULL: no update has finished
 );
 
-CREATE TABLE IF NOT EXISTS memory_files (
+CREATE TABLE memory_files (
     id INTEGER PRIMARY KEY,
     root_id INTEGER NOT NULL,
     path TEXT NOT NULL,             -- relative to the root, with /
@@ -26,12 +23,12 @@ CREATE TABLE IF NOT EXISTS memory_files (
     UNIQUE (root_id, path)
 );
 
-CREATE TABLE IF NOT EXISTS memory_texts (
+CREATE TABLE memory_texts (
     file_id INTEGER PRIMARY KEY,
     text BLOB NOT NULL              -- UTF-8, lines end with \n, compressed by zstd
 );
 
-CREATE TABLE IF NOT EXISTS memory_chunks (
+CREATE TABLE memory_chunks (
     id INTEGER PRIMARY KEY,         -- also the rowid in memory_words
     file_id INTEGER NOT NULL,
     first_line INTEGER NOT NULL,    -- counted from 1
@@ -41,22 +38,22 @@ CREATE TABLE IF NOT EXISTS memory_chunks (
     symbols TEXT NOT NULL,          -- names defined in it and the enclosing one, separated by spaces
     headings TEXT NOT NULL          -- headings in it and the one above it, or the title; separated by newlines
 );
-CREATE INDEX IF NOT EXISTS memory_chunks_of_file ON memory_chunks (file_id, first_line);
+CREATE INDEX memory_chunks_of_file ON memory_chunks (file_id, first_line);
 
 -- Contentless: the text is stored once, compressed, in memory_texts. Rows are deleted by the 'delete' command with
 -- the words they were inserted with, which `fields_of` computes again from the same columns.
-CREATE VIRTUAL TABLE IF NOT EXISTS memory_words USING fts5 (
+CREATE VIRTUAL TABLE memory_words USING fts5 (
     path, symbols, headings, content, parts,  -- parts: distinct parts of the camelCase names in content
     content = '', tokenize = 'porter unicode61'
 );
 
-CREATE TABLE IF NOT EXISTS memory_vectors (
+CREATE TABLE memory_vectors (
     file_id INTEGER NOT NULL,
     chunk_hash INTEGER NOT NULL,    -- 64-bit hash of the embedded text
     embedder TEXT NOT NULL,
     vector BLOB NOT NULL,
     PRIMARY KEY (file_id, chunk_hash, embedder)
 ) WITHOUT ROWID;
-CREATE TRIGGER IF NOT EXISTS memory_vectors_of_file AFTER DELETE ON memory_files BEGIN
+CREATE TRIGGER memory_vectors_of_file AFTER DELETE ON memory_files BEGIN
     DELETE FROM memory_vectors WHERE file_id = old.id;
 END;

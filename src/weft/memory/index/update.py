@@ -2,30 +2,21 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from weft.memory.errors import RootUnavailable
 from weft.memory.files.ignore import IGNORE_FILES
 from weft.memory.files.walk import Found, Walk, at_or_below
-from weft.memory.index.database import merge_words, transaction
-from weft.memory.index.lease import Lease
-from weft.memory.index.prepare import Done, Prepared, prepare_files
-from weft.memory.index.rows import delete_file, insert_file
+from weft.memory.index.database import transaction, unpack
+from weft.memory.index.prepare import FILES_A_BATCH, Done, Prepared, prepare_files, text_at, text_lines
 from weft.memory.protocol import IndexProgress, IndexReport
+from weft.memory.search.query import fields_of, path_words
 
 MAX_FILE_BYTES = 1_000_000
-
-WRITE_SECONDS = 0.05
-"""After this time a transaction takes no further file, because other users of the database wait for it. The
-last file and the commit come on top."""
-
-PAUSE_SECONDS = 0.002
-"""Pause between two transactions. SQLite only polls for a lock, so without a pause other writers would find
-the database locked every time."""
 
 SETTLED_NS = 2_000_000_000
 """A file modified less than this before it was read may change again with the same modification time."""
@@ -45,14 +36,16 @@ class Update:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        lease: Lease,
         root: Path,
-        settings: "IndexSettings",
+        settings: IndexSettings,
         on_progress: Callable[[IndexProgress], None] | None,
     ) -> None:
         self._connection = connection
-        self._lease = lease
         self._root = root
+        with transaction(connection):
+            connection.execute("INSERT OR IGNORE INTO memory_roots (path) VALUES (?)", [str(root)])
+        row = connection.execute("SELECT id FROM memory_roots WHERE path = ?", [str(root)]).fetchone()
+        self._root_id: int = row[0]
         self._settings = settings
         self._on_progress = on_progress
         self._known = self._read_known()
@@ -70,9 +63,9 @@ class Update:
         if "" in walk.unreadable:
             raise RootUnavailable(str(self._root), "it cannot be read")
         self._write_difference(found, self._without_unreadable(list(self._known), walk))
-        with self._writing():
+        with transaction(self._connection):
             self._connection.execute(
-                "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._lease.root_id]
+                "UPDATE memory_roots SET updated_at = ? WHERE id = ?", [time.time(), self._root_id]
             )
         return self._report()
 
@@ -109,14 +102,14 @@ class Update:
     def drop(self) -> None:
         """Delete the root and its files from the index."""
         self._remove(list(self._known))
-        with self._writing():
-            self._connection.execute("DELETE FROM memory_roots WHERE id = ?", [self._lease.root_id])
+        with transaction(self._connection):
+            self._connection.execute("DELETE FROM memory_roots WHERE id = ?", [self._root_id])
 
     def _read_known(self) -> dict[str, tuple[int, int, int, int, int, bytes | None, str | None]]:
         rows = self._connection.execute(
             """SELECT path, id, size, mtime_ns, ctime_ns, is_settled, hash, skipped
             FROM memory_files WHERE root_id = ?""",
-            [self._lease.root_id],
+            [self._root_id],
         )
         return {row[0]: row[1:] for row in rows}
 
@@ -149,29 +142,15 @@ class Update:
         return {path: row[5] for path, row in known if row is not None and row[5] and row[6] is None}
 
     def _write_files(self, files: Sequence[Done], read_ns: int = 0) -> None:
-        """Write prepared files in short transactions.
+        """Write prepared files in one transaction.
 
         `read_ns` is a time before the files were read; 0 if they were not read.
         """
-        written = 0
-        while written < len(files):
-            with self._writing() as deadline:
-                has_time = True
-                while written < len(files) and has_time:
-                    self._write_file(files[written], read_ns)
-                    written += 1
-                    has_time = time.monotonic() < deadline
+        with transaction(self._connection):
+            for file in files:
+                self._write_file(file, read_ns)
         self._seen += len(files)
         self._report_progress()
-
-    @contextmanager
-    def _writing(self) -> Iterator[float]:
-        """Open a transaction, which fails if the lease is lost. Yield its deadline (`time.monotonic`)."""
-        with transaction(self._connection):
-            self._lease.renew()
-            yield time.monotonic() + WRITE_SECONDS
-        merge_words(self._connection)
-        time.sleep(PAUSE_SECONDS)
 
     def _write_file(self, done: Done, read_ns: int) -> None:
         found, prepared = done.found, done.prepared
@@ -192,7 +171,7 @@ class Update:
             return
         if known is not None:
             delete_file(self._connection, known[0])
-        insert_file(self._connection, self._lease.root_id, found, prepared, is_settled=is_settled)
+        insert_file(self._connection, self._root_id, found, prepared, is_settled=is_settled)
         if not prepared.skipped and (known is None or known[6]):
             self._added += 1
         elif not prepared.skipped:
@@ -201,16 +180,12 @@ class Update:
             self._removed += 1
 
     def _remove(self, paths: Sequence[str]) -> None:
-        deleted = 0
-        while deleted < len(paths):
-            with self._writing() as deadline:
-                has_time = True
-                while deleted < len(paths) and has_time:
-                    known = self._known.pop(paths[deleted])
+        for start in range(0, len(paths), FILES_A_BATCH):
+            with transaction(self._connection):
+                for path in paths[start : start + FILES_A_BATCH]:
+                    known = self._known.pop(path)
                     delete_file(self._connection, known[0])
                     self._removed += known[6] is None
-                    deleted += 1
-                    has_time = time.monotonic() < deadline
             self._report_progress()
 
     def _skip(self, reason: str) -> None:
@@ -226,7 +201,7 @@ class Update:
         files, size = self._connection.execute(
             """SELECT count(*), coalesce(sum(size), 0) FROM memory_files
             WHERE root_id = ? AND skipped IS NULL""",
-            [self._lease.root_id],
+            [self._root_id],
         ).fetchone()
         return IndexReport(
             files=files,
@@ -245,3 +220,63 @@ def _is_nameable(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_INSERT_WORDS = """INSERT INTO memory_words (rowid, path, symbols, headings, content, parts)
+VALUES (?, ?, ?, ?, ?, ?)"""
+_DELETE_WORDS = """INSERT INTO memory_words (memory_words, rowid, path, symbols, headings, content, parts)
+VALUES ('delete', ?, ?, ?, ?, ?, ?)"""
+
+
+def insert_file(
+    connection: sqlite3.Connection, root_id: int, found: Found, prepared: Prepared, *, is_settled: bool
+) -> None:
+    """Insert a file that is not in the index; for `is_settled` see the column of `memory_files`."""
+    file_id = connection.execute(
+        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
+            lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [
+            root_id,
+            found.path,
+            found.size,
+            found.mtime_ns,
+            found.ctime_ns,
+            is_settled,
+            prepared.skipped,
+            prepared.hash,
+            prepared.lines,
+            prepared.language,
+            prepared.title,
+            prepared.symbols,
+        ],
+    ).lastrowid
+    if prepared.skipped:
+        return
+    connection.execute("INSERT INTO memory_texts VALUES (?, ?)", [file_id, prepared.text])
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM memory_chunks").fetchone()
+    numbered = list(enumerate(prepared.chunks, last + 1))
+    connection.executemany(
+        "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(number, file_id, *msgspec.structs.astuple(chunk)[:-1]) for number, chunk in numbered],
+    )
+    connection.executemany(_INSERT_WORDS, [(number, *chunk.fields) for number, chunk in numbered])
+
+
+def delete_file(connection: sqlite3.Connection, file_id: int) -> None:
+    """Delete a file and its words, which are recomputed from the stored text."""
+    path = connection.execute("SELECT path FROM memory_files WHERE id = ?", [file_id]).fetchone()[0]
+    text = connection.execute("SELECT text FROM memory_texts WHERE file_id = ?", [file_id]).fetchone()
+    if text is not None:
+        lines = text_lines(unpack(text[0]).decode("utf-8", "replace"))
+        rows = connection.execute(
+            """SELECT id, symbols, headings, first_line, last_line, start_character, end_character
+            FROM memory_chunks WHERE file_id = ?""",
+            [file_id],
+        ).fetchall()
+        words = path_words(path)
+        for chunk_id, symbols, headings, first, last, start, end in rows:
+            chunk = text_at(lines, (first, last, start, end)).encode()
+            connection.execute(_DELETE_WORDS, [chunk_id, *fields_of(words, symbols, headings, chunk)])
+    connection.execute("DELETE FROM memory_chunks WHERE file_id = ?", [file_id])
+    connection.execute("DELETE FROM memory_texts WHERE file_id = ?", [file_id])
+    connection.execute("DELETE FROM memory_files WHERE id = ?", [file_id])

@@ -5,15 +5,14 @@ The chunks of an unchanged file are embedded only once.
 
 import hashlib
 import math
-import threading
 from array import array
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from weft.memory.index.database import connect, require_shape, transaction
+from weft.memory.index.database import clear_errors, transaction
+from weft.memory.index.index import SqliteIndex
 from weft.memory.protocol import Embedder, Match, Matcher, Query
 from weft.memory.search.ranking import NAMED_SHARE
 
@@ -35,14 +34,13 @@ class Embedded(Struct, frozen=True):
 class Vectors:
     """Access to the table `memory_vectors` for one embedder. Threads may share it."""
 
-    def __init__(self, path: Path, embedder: Embedder) -> None:
+    def __init__(self, index: SqliteIndex, embedder: Embedder) -> None:
+        self._index = index
         self._embedder = embedder
-        self._lock = threading.Lock()
-        self._connection = connect(path)
 
     def embed(self, texts: Sequence[Embedded]) -> list[Vector]:
         """Return the vector of each text; missing vectors are computed and stored."""
-        with self._lock:
+        with clear_errors(self._index.path):
             files = self._file_ids({(text.root, text.path) for text in texts})
             keys = [(files.get((text.root, text.path), _NO_FILE), _hash(text.text)) for text in texts]
             known = self._load(keys)
@@ -55,20 +53,16 @@ class Vectors:
                 known |= kept
         return [known[key] for key in keys]
 
-    def close(self) -> None:
-        with self._lock:
-            self._connection.close()
-
     def _file_ids(self, files: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         statement = """SELECT memory_files.id FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_roots.path = ? AND memory_files.path = ?"""
-        rows = {file: self._connection.execute(statement, file).fetchone() for file in files}
+        rows = {file: self._index.connection.execute(statement, file).fetchone() for file in files}
         return {file: row[0] for file, row in rows.items() if row is not None}
 
     def _load(self, keys: Sequence[Key]) -> dict[Key, Vector]:
         files = ", ".join(str(file) for file, _ in set(keys))
         hashes = ", ".join(str(text_hash) for _, text_hash in set(keys))
-        rows = self._connection.execute(
+        rows = self._index.connection.execute(
             f"""SELECT file_id, chunk_hash, vector FROM memory_vectors
             WHERE file_id IN ({files}) AND chunk_hash IN ({hashes}) AND embedder = ?""",  # noqa: S608 - numbers only
             [self._embedder.id],
@@ -79,13 +73,13 @@ class Vectors:
         """Store the vectors of files that are still indexed; delete their vectors of other embedders."""
         model = self._embedder.id
         rows = [(text_hash, model, vector.tobytes(), file) for (file, text_hash), vector in vectors.items()]
-        with transaction(self._connection):
-            require_shape(self._connection)
-            self._connection.executemany(
+        connection = self._index.connection
+        with transaction(connection):
+            connection.executemany(
                 "DELETE FROM memory_vectors WHERE file_id = ? AND embedder <> ?",
                 [(file, model) for file in {file for file, _ in vectors}],
             )
-            self._connection.executemany(
+            connection.executemany(
                 "INSERT OR REPLACE INTO memory_vectors SELECT id, ?, ?, ? FROM memory_files WHERE id = ?",
                 rows,
             )

@@ -72,8 +72,7 @@ class Lookup:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
         self._root_ids = self._find_root_ids(roots)
-        # Count in the full-text index itself, as bm25() does: it may still have words of damaged files.
-        statement = "SELECT count(*) FROM memory_words_docsize"
+        statement = "SELECT count(*) FROM memory_words_docsize"  # faster than to count the chunks
         self._all_chunks: int = connection.execute(statement).fetchone()[0]
         self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
         self._counts_within: dict[str, int] = {}

@@ -1,11 +1,11 @@
 """Lexical matcher: finds chunks by the words of a query."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence, Set
+from typing import Any
 
-from weft.memory.index.database import require_shape
+from weft.memory.index.database import clear_errors, transaction
+from weft.memory.index.index import SqliteIndex
 from weft.memory.protocol import Chunk, Match, Query
 from weft.memory.search.lookup import Lookup
 from weft.memory.search.query import QueryWords, Stemmer, split_query
@@ -26,26 +26,17 @@ MAX_EXPLAINED = 4_000
 FIELDS = ("path", "symbols", "headings", "content")
 
 
-class Readable(Protocol):
-    """The part of an index in SQLite that the matcher reads."""
-
-    @property
-    def reader(self) -> sqlite3.Connection: ...
-
-    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
-
-
 class LexicalMatcher:
     """Matches by words: BM25 scores of chunks, summed per file. Threads may share it."""
 
-    def __init__(self, index: Readable) -> None:
+    def __init__(self, index: SqliteIndex) -> None:
         self._index = index
         self._stemmer = Stemmer()
 
     def match(self, query: Query) -> list[Match]:
         """Return the best chunks, best first. The result for the same query and index is always the same."""
         sought = split_query(query.parts, self._stemmer)
-        with _snapshot(self._index.reader):
+        with clear_errors(self._index.path), transaction(self._index.connection, "DEFERRED"):
             ranked = self._rank(query, sought)[: max(0, query.limit)]
             return self._matches(ranked, sought)
 
@@ -54,24 +45,24 @@ class LexicalMatcher:
         self._stemmer.close()
 
     def _rank(self, query: Query, sought: QueryWords) -> list[Ranked]:
-        lookup = Lookup(self._index.reader, query.strategy, query.roots)
+        lookup = Lookup(self._index.connection, query.strategy, query.roots)
         counted = lookup.count(sought.words)
         words = lookup.words(counted.everywhere)
         pairs = lookup.pairs(sought.pairs, words)
         tally = Tally(words, pairs, counted.value)
         if counted.common:
             tally.add(lookup.words_within(counted.common, tally.best_files(COMMON_FILES)))
-        named = _find_named_files(self._index.reader, sought.paths, lookup.root_ids)
+        named = _find_named_files(self._index.connection, sought.paths, lookup.root_ids)
         files = self._files(dict.fromkeys((*named, *tally.best_files(MAX_FILES))), named, sought)
         wordless = [file.id for file in files if file.id not in tally.chunks]
-        first_chunks = _first_chunks(self._index.reader, wordless)
+        first_chunks = _first_chunks(self._index.connection, wordless)
         known = [file for file in files if file.id in tally.chunks or file.id in first_chunks]
         return rank(known, tally, sought.stems, first_chunks)
 
     def _files(self, ids: Iterable[int], named: dict[int, int], sought: QueryWords) -> list[FoundFile]:
         """Return the files; those whose name consists of the words of the query, if few, are named too."""
         rows = _rows(
-            self._index.reader, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
+            self._index.connection, "SELECT id, path, lines FROM memory_files WHERE id IN ({})", list(ids)
         )
         names = [name_words(path) for _, path, _ in rows]
         self._stemmer.stem([word for words in names for word in words])  # all at once, for its cache
@@ -94,7 +85,7 @@ class LexicalMatcher:
         ids = [each.chunk_id for each in ranked]
         scores = {each.chunk_id: each.score for each in ranked}
         headings = dict(
-            _rows(self._index.reader, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
+            _rows(self._index.connection, "SELECT id, headings FROM memory_chunks WHERE id IN ({})", ids)
         )
         chunks = self._index.chunks(ids)
         texts = [
@@ -121,17 +112,6 @@ class LexicalMatcher:
 def _naming(name: Sequence[str], sought: Set[str]) -> int:
     """Return `FoundFile.naming` for a name with the stems of the query: 2 for its exact words, else 1."""
     return 2 if sought == set(name) else 1
-
-
-@contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run several statements on one state of the index, regardless of concurrent writes."""
-    connection.execute("BEGIN")
-    try:
-        require_shape(connection)
-        yield
-    finally:
-        connection.execute("COMMIT")
 
 
 def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:

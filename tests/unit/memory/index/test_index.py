@@ -1,4 +1,4 @@
-"""The SQLite index: only what changed is read, nothing stays behind, other shapes are made anew."""
+"""The SQLite index: only what changed is read, and nothing stays behind."""
 
 import os
 import sqlite3
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from weft.memory.errors import IndexBusy, LeaseLost, NotIndexed, RootUnavailable
+from weft.memory.errors import NotIndexed, RootUnavailable
 from weft.memory.files.chunks import PART_CHARACTERS
-from weft.memory.index import update
-from weft.memory.index.database import MERGE_SEGMENTS, SCHEMA_VERSION, connect
+from weft.memory.index import prepare
 from weft.memory.index.index import SqliteIndex
-from weft.memory.index.lease import Lease
 from weft.memory.index.update import IndexSettings
 from weft.memory.protocol import IndexProgress, IndexReport
+
+MERGE_SEGMENTS = 16
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def index(tmp_path: Path) -> Iterator[SqliteIndex]:
 
 
 def found(index: SqliteIndex, words: str) -> list[str]:
-    rows = index.reader.execute(
+    rows = index.connection.execute(
         """SELECT DISTINCT memory_files.path FROM memory_words
         JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
         JOIN memory_files ON memory_files.id = file_id WHERE memory_words MATCH ? ORDER BY 1""",
@@ -48,9 +48,9 @@ def counts(report: IndexReport) -> tuple[int, int, int, int]:
 
 def is_sound(index: SqliteIndex) -> bool:
     """Whether the words are those of the chunks, and the file is whole."""
-    chunks = [row[0] for row in index.reader.execute("SELECT id FROM memory_chunks ORDER BY id")]
-    sizes = [row[0] for row in index.reader.execute("SELECT id FROM memory_words_docsize ORDER BY id")]
-    (whole,) = index.reader.execute("PRAGMA quick_check").fetchone()
+    chunks = [row[0] for row in index.connection.execute("SELECT id FROM memory_chunks ORDER BY id")]
+    sizes = [row[0] for row in index.connection.execute("SELECT id FROM memory_words_docsize ORDER BY id")]
+    (whole,) = index.connection.execute("PRAGMA quick_check").fetchone()
     return chunks == sizes and whole == "ok"
 
 
@@ -171,7 +171,7 @@ def test_every_line_is_in_one_chunk(index: SqliteIndex, root: Path) -> None:
     (root / "a.py").write_text(text)
     index.update([root])
 
-    rows = index.reader.execute(
+    rows = index.connection.execute(
         "SELECT id, first_line, last_line FROM memory_chunks ORDER BY first_line"
     ).fetchall()
     assert [row[1] for row in rows[1:]] == [row[2] + 1 for row in rows[:-1]]
@@ -185,7 +185,7 @@ def test_a_very_long_line_is_cut_into_parts(index: SqliteIndex, root: Path) -> N
     (root / "a.js").write_text(f"first\n{line}\nlast\n")
     index.update([root])
 
-    rows = index.reader.execute("SELECT id FROM memory_chunks ORDER BY first_line, start_character")
+    rows = index.connection.execute("SELECT id FROM memory_chunks ORDER BY first_line, start_character")
     chunks = list(index.chunks([row[0] for row in rows]).values())
     parts = [chunk for chunk in chunks if chunk.part is not None]
     assert [(chunk.first_line, chunk.last_line) for chunk in chunks] == [
@@ -210,22 +210,6 @@ def test_no_word_of_a_long_line_stays_behind(index: SqliteIndex, root: Path) -> 
     assert [row[0] for row in connection.execute("SELECT term FROM temp.terms")] == ["a", "js", "other"]
     connection.close()
     assert is_sound(index)
-
-
-def test_an_index_of_another_shape_is_made_anew(tmp_path: Path, root: Path) -> None:
-    (root / "a.txt").write_text("word\n")
-    path = tmp_path / "index.db"
-    first = SqliteIndex(path)
-    first.update([root])
-    first.close()
-    with connect(path) as connection:
-        connection.execute("UPDATE memory_meta SET value = ?", [str(SCHEMA_VERSION + 1)])
-    connection.close()
-
-    second = SqliteIndex(path)
-    assert second.status()["files"] == 0
-    assert second.update([root]).added == 1
-    second.close()
 
 
 def test_a_root_can_be_dropped_and_the_others_stay(index: SqliteIndex, tmp_path: Path) -> None:
@@ -270,57 +254,21 @@ def test_many_files_are_prepared_by_other_processes_with_the_same_result(
     there.update([root])
 
     query = "SELECT path, size, hash, lines, language, symbols FROM memory_files ORDER BY path"
-    assert here.reader.execute(query).fetchall() == there.reader.execute(query).fetchall()
+    assert here.connection.execute(query).fetchall() == there.connection.execute(query).fetchall()
     assert found(there, "word77") == ["m77.py"]
     here.close()
     there.close()
 
 
-def test_one_at_a_time_updates_a_root(tmp_path: Path, root: Path) -> None:
-    index, other = SqliteIndex(tmp_path / "index.db"), SqliteIndex(tmp_path / "index.db")
-    lease = Lease.take(index._writer, str(root))
-
-    with pytest.raises(IndexBusy):
-        Lease.take(other._writer, str(root), wait_seconds=0)
-    lease.release()
-    Lease.take(other._writer, str(root), wait_seconds=0)
-    with pytest.raises(LeaseLost):
-        lease.renew()
-    index.close()
-    other.close()
-
-
-def test_a_root_that_is_busy_is_passed_over_without_waiting_for_a_write(tmp_path: Path, root: Path) -> None:
-    """In the middle of another process's write, too."""
-    (root / "a.txt").write_text("word\n")
-    free = tmp_path / "free"
-    free.mkdir()
-    (free / "b.txt").write_text("word\n")
-    index = SqliteIndex(tmp_path / "index.db")
-    Lease.take(index._writer, str(root))
-    other = SqliteIndex(tmp_path / "index.db", wait_seconds=0)
-
-    with pytest.raises(IndexBusy):
-        other.update([root, free])
-    assert found(other, "word") == ["b.txt"]
-    index._writer.execute("BEGIN IMMEDIATE")
-    with pytest.raises(IndexBusy):
-        other.update([root])
-    index._writer.execute("ROLLBACK")
-    index.close()
-    other.close()
-
-
 def test_what_many_transactions_write_is_merged(
     index: SqliteIndex, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(update, "WRITE_SECONDS", 0.0)
-    monkeypatch.setattr(update, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(prepare, "FILES_A_BATCH", 1)
     for number in range(3 * MERGE_SEGMENTS):
         (root / f"{number}.txt").write_text(f"word number{number}\n")
     index.update([root])
 
-    (segments,) = index.reader.execute("SELECT count(DISTINCT segid) FROM memory_words_idx").fetchone()
+    (segments,) = index.connection.execute("SELECT count(DISTINCT segid) FROM memory_words_idx").fetchone()
     assert segments <= MERGE_SEGMENTS + 2
     assert len(found(index, "word")) == 3 * MERGE_SEGMENTS
     assert is_sound(index)
@@ -330,7 +278,7 @@ def test_readers_and_a_store_are_not_kept_waiting(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another connection reads in the middle of a write, and sees what was committed."""
-    monkeypatch.setattr(update, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(prepare, "FILES_A_BATCH", 1)
     (root / "a.txt").write_text("word\n")
     index = SqliteIndex(tmp_path / "index.db")
     index.update([root])
@@ -370,7 +318,7 @@ def test_threads_that_have_ended_leave_no_connection_behind(index: SqliteIndex, 
         thread.start()
         thread.join()
 
-    assert len(index._readers) <= 2
+    assert len(index._connections) <= 2
 
 
 def test_paths_are_updated_alone_and_rules_with_everything(index: SqliteIndex, root: Path) -> None:

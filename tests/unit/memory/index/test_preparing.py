@@ -47,7 +47,7 @@ def test_very_short_lines_make_few_chunks(
     (root / name).write_text(text + "needle\n")
     index.update([root])
 
-    (count,) = index.reader.execute("SELECT count(*) FROM memory_chunks").fetchone()
+    (count,) = index.connection.execute("SELECT count(*) FROM memory_chunks").fetchone()
     assert 1 < count <= most + 1
     assert found(index, "needle") == [name]
     (root / name).unlink()

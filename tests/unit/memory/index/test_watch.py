@@ -114,7 +114,8 @@ def test_what_changed_while_the_file_was_taken_is_tried_again(
     monkeypatch.setattr(watch, "UPDATE_BACKOFF", Backoff(delay=0.0, cap=0.0))
     failed = threading.Event()
     monkeypatch.setattr(watch.log, "warning", lambda *_, **__: failed.set())
-    watched.index._writer.execute("PRAGMA busy_timeout = 0")
+    for connection in watched.index._connections.values():
+        connection.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(watched.index.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         (watched.root / "b.txt").write_text("second\n")

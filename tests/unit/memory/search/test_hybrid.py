@@ -53,10 +53,8 @@ def embedder() -> PetEmbedder:
 
 
 @pytest.fixture
-def vectors(index: SqliteIndex, embedder: PetEmbedder) -> Iterator[Vectors]:
-    vectors = Vectors(index.path, embedder)
-    yield vectors
-    vectors.close()
+def vectors(index: SqliteIndex, embedder: PetEmbedder) -> Vectors:
+    return Vectors(index, embedder)
 
 
 @pytest.fixture
@@ -99,10 +97,8 @@ def test_a_chunk_is_embedded_once(
 ) -> None:
     HybridMatcher(lexical, embedder, vectors).match(query("quota"))
     first = len(embedder.texts)
-    again = Vectors(index.path, embedder)
 
-    HybridMatcher(lexical, embedder, again).match(query("quota"))
-    again.close()
+    HybridMatcher(lexical, embedder, Vectors(index, embedder)).match(query("quota"))
 
     assert first == 7  # six chunks and the question
     assert embedder.texts[first:] == ["quota"]
@@ -110,7 +106,7 @@ def test_a_chunk_is_embedded_once(
 
 def kept(index: SqliteIndex) -> list[str]:
     """Of which embedders vectors are kept."""
-    return [row[0] for row in index.reader.execute("SELECT embedder FROM memory_vectors")]
+    return [row[0] for row in index.connection.execute("SELECT embedder FROM memory_vectors")]
 
 
 @pytest.mark.parametrize("path", ["pets.py", "gone.py"])
