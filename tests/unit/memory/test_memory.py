@@ -314,10 +314,13 @@ def test_an_index_in_a_folder_that_may_not_be_written_is_read(shop: Path, tmp_pa
     path.chmod(0o400)
     path.parent.chmod(0o500)
 
-    with without_rights_over_files():
-        with closing(SqliteIndex(path)) as index, closing(LexicalMatcher(index)) as matcher:
-            found = Memory(index, matcher, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
-            files = index.status()["files"]
+    with (
+        without_rights_over_files(),
+        closing(SqliteIndex(path)) as index,
+        closing(LexicalMatcher(index)) as matcher,
+    ):
+        found = Memory(index, matcher, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+        files = index.status()["files"]
     path.parent.chmod(0o700)
 
     assert (files, found.matches[0].source_path) == (4, "mail.py")

@@ -4,14 +4,14 @@ import gc
 import hashlib
 import logging
 import os
-import queue
 import re
 import signal
 import subprocess
 import sys
-import threading
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -298,81 +298,50 @@ NO_HASHES: Mapping[str, bytes] = MappingProxyType({})
 def prepare_files(
     root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes] = NO_HASHES
 ) -> Iterator[list[Done]]:
-    """Yield the prepared files in batches, in any order; files with an unchanged hash have only the hash."""
-    processes = min(os.cpu_count() or 1, MAX_PROCESSES)
-    if processes < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
-        for batch in _batches(root, files, max_bytes, hashes):
-            yield prepare_batch(batch)
+    """Yield the prepared files in batches; files with an unchanged hash have only the hash."""
+    batches = _batches(root, files, max_bytes, hashes)
+    count = min(os.cpu_count() or 1, MAX_PROCESSES)
+    if count < 2 or not sys.executable or sum(file.size for file in files) < WORTH_BYTES:
+        yield from map(prepare_batch, batches)
         return
-    yield from _Pool(root, files, max_bytes, hashes).run(processes)
+    processes = [PrepareProcess() for _ in range(count)]
+    idle = processes.copy()
 
-
-class _Pool:
-    """Threads that each use one process, and a queue of results."""
-
-    def __init__(
-        self, root: Path, files: Sequence[Found], max_bytes: int, hashes: Mapping[str, bytes]
-    ) -> None:
-        self._root = root
-        self._max_bytes = max_bytes
-        self._batches = _batches(root, files, max_bytes, hashes)
-        self._taking = threading.Lock()  # threads may not share a generator without a lock
-        self._done: queue.Queue[list[Done] | None] = queue.Queue(maxsize=1)
-        """Holds one batch, besides those of the threads: while the last queued batches are written, all other
-        cores are idle."""
-        self._is_over = threading.Event()
-        self._error: Exception | None = None
-
-    def run(self, processes: int) -> Iterator[list[Done]]:
-        """Yield the prepared batches until all files are done."""
-        threads = [threading.Thread(target=self._work, name="weft-prepare") for _ in range(processes)]
-        for thread in threads:
-            thread.start()
+    def work(batch: Batch) -> list[Done]:
+        process = idle.pop()  # there are as many as threads
         try:
-            running = processes
-            while running:
-                done = self._done.get()
-                if done is None:
-                    running -= 1
-                else:
-                    yield done
+            return _prepare_in(process, batch)
         finally:
-            self._is_over.set()
-            while any(thread.is_alive() for thread in threads):
-                with suppress(queue.Empty):  # a thread may be blocked on the full queue
-                    self._done.get(timeout=0.05)
-            for thread in threads:
-                thread.join()
-        if self._error is not None:
-            raise self._error
+            idle.append(process)
 
-    def _work(self) -> None:
-        process = PrepareProcess()
-        try:
-            while not self._is_over.is_set() and (batch := self._next()) is not None:
-                self._done.put(self._prepare(process, batch))
-        except Exception as error:  # raised by `run`: a batch must not be lost silently
-            self._error = error
-            self._is_over.set()
-        finally:
+    threads = ThreadPoolExecutor(count, "weft-prepare")
+    try:
+        pending: deque[Future[list[Done]]] = deque()
+        for batch in batches:
+            pending.append(threads.submit(work, batch))
+            # One more than there are processes, so that none is idle while a batch is written.
+            if len(pending) > count:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        threads.shutdown(cancel_futures=True)
+        for process in processes:
             process.end()
-            self._done.put(None)
 
-    def _next(self) -> Batch | None:
-        with self._taking:
-            return next(self._batches, None)
 
-    def _prepare(self, process: PrepareProcess, batch: Batch) -> list[Done]:
-        """Return the prepared batch; if it kills the process, prepare its files one by one."""
-        done = process.prepare(batch)
-        return [self._prepare_single(process, path) for path in batch.paths] if done is None else done
+def _prepare_in(process: PrepareProcess, batch: Batch) -> list[Done]:
+    """Return the prepared batch; if it kills the process, prepare its files one by one."""
+    done = process.prepare(batch)
+    return [_prepare_single(process, batch, path) for path in batch.paths] if done is None else done
 
-    def _prepare_single(self, process: PrepareProcess, path: str) -> Done:
-        batch = Batch(os.fsencode(self._root), self._max_bytes, [path])
-        if not process.is_usable():
-            return prepare_batch(batch)[0]
-        done = process.prepare(batch)
-        return not_prepared(path) if done is None else done[0]
+
+def _prepare_single(process: PrepareProcess, batch: Batch, path: str) -> Done:
+    single = Batch(batch.root, batch.max_bytes, [path])
+    if not process.is_usable():
+        return prepare_batch(single)[0]
+    done = process.prepare(single)
+    return not_prepared(path) if done is None else done[0]
 
 
 def _batches(
