@@ -418,15 +418,15 @@ async def test_a_claim_and_an_ending_read_no_more_of_a_large_flow_than_they_must
         "claim_tasks": ([root], "w", NOON, 10, ["slow"], [1], ["slow", ""]),
         "next_ready_at": ([root], "w", NOON),
         "end_flow": (root,),
-        "finish_tasks": (*guard, ["completed"] * 10, ["{}"] * 10, [None] * 10, [1.0] * 10),
-        "retry_tasks": (*guard, [NOON] * 10, ["no"] * 10),
+        "finish_task": (*guard, ["completed"] * 10, ["{}"] * 10, [None] * 10, [1.0] * 10),
+        "retry_task": (*guard, [NOON] * 10, ["no"] * 10),
         "release_task": guard,
         "report_progress": (*guard, [0.5] * 10),
         "release_dependents": (ids, [True] * 10),
         "delete_dependents_of": (ids,),
         "recount_waiting": (ids,),
         "recount_references": (ids,),
-        "release_all": (["w"], NOON, 1),
+        "release_all": ("w", NOON, 1),
         "unknown_workers": (),
     }
 

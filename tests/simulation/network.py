@@ -14,8 +14,8 @@ from tests.simulation.processes import Process, SimulatedLoop
 from weft.clock import Clock, SyncedClock
 from weft.store.errors import StoreBusy, StoreError, StoreUnreachable
 from weft.store.group_commit import Done
-from weft.store.requests import Request
 from weft.store.sqlite.memory import MemoryAccess
+from weft.store.unit_of_work import Request
 
 T = TypeVar("T")
 
@@ -121,7 +121,7 @@ class RemoteAccess:
     def exposure(self) -> str | None:
         return None
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Do nothing: the network decides when a call ends."""
 
     async def close(self) -> None:

@@ -207,7 +207,7 @@ class App:
             async with asyncio.timeout(OPENING_SECONDS), self._opening_engine:
                 pass
         except TimeoutError:  # the engine waits for an unavailable store
-            self.store.leave()
+            self.store.stop_waiting()
         async with self._opening_engine:
             engine = self._engine
         if engine is not None:

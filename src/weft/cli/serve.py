@@ -76,7 +76,7 @@ async def _serve(app: "App", *, is_json: bool) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    stopping = ShutdownSignals(app.store.leave)
+    stopping = ShutdownSignals(app.store.stop_waiting)
     with stopping.on_signals():
         echo_status(f"serving {where}; press Ctrl-C to stop")
         await stopping.run_until_stopped(app.serve(), stop)

@@ -232,7 +232,7 @@ class Engine:
                 log.warning(
                     "the store is unavailable; stopping without it", extra={"action": "stopped_without_store"}
                 )
-                self._store.leave()
+                self._store.stop_waiting()
             else:
                 log.error("the engine stopped: %s", error, extra={"action": "engine_failed"})
                 self._failure = error

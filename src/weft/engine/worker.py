@@ -168,7 +168,7 @@ class Worker:
             # The lease will expire by itself.
             log.warning("worker not removed: %r", error, extra={"action": "remove_worker_failed"})
             if isinstance(error, TransientError | TimeoutError):
-                self._store.leave()
+                self._store.stop_waiting()
 
     async def _repeat(self, beat: Callable[[], Awaitable[None]]) -> None:
         while True:

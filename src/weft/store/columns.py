@@ -1,33 +1,24 @@
-"""Conversion of task records, attempts and step events to columns, for every SQL dialect."""
+"""Conversion of task records to columns, for every SQL dialect."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from enum import Enum
 from typing import Any
 
 import msgspec
 
-from weft.errors import InternalError, WeftError
 from weft.ids import TaskId
 from weft.store.errors import NotJson
-from weft.store.models import StepChange
-from weft.store.protocol import AttemptResult, Claim, Suspension
-from weft.store.requests import Start
-from weft.tasks.events import EventType, NewEvent
-from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import (
     DEPENDENCIES_FIELD,
     ENUM_FIELDS,
     FIELD_NAMES,
     JSON_FIELDS,
     Dependency,
-    JsonObject,
     Origin,
     ScheduleType,
     Status,
     Task,
 )
-from weft.tasks.states import Completed, Started, error_text, require_object, transition
 from weft.tasks.steps import OLD_PROMPT, digests_of, is_step, step_fields, with_current_names
 
 _ENUMS: dict[str, type[Enum]] = {"status": Status, "origin_type": Origin, "schedule_type": ScheduleType}
@@ -124,74 +115,3 @@ def dependent_rows(tasks: Iterable[Task]) -> Iterator[tuple[TaskId, TaskId, bool
     return (
         (dependency.id, task.id, dependency.required) for task in tasks for dependency in task.dependencies
     )
-
-
-CLOCK_PUT_BACK = "the clock was put back; the delay starts again"
-
-
-def claim_facts(claim: Claim) -> JsonObject:
-    """Return the facts of an event about a claim: the attempt and its worker."""
-    return {"attempt": claim.attempt, "worker": claim.worker}
-
-
-def ending(
-    request: AttemptResult, retry_at: datetime | None
-) -> tuple[tuple[Any, ...], list[tuple[EventType, JsonObject]]]:
-    """Return the columns after an attempt ends (status, result, error, progress), and its events.
-
-    A progress of None leaves the column unchanged. If the attempt is retried, the columns describe the
-    attempt and not the task, which is pending again.
-    """
-    outcome = request.outcome
-    facts: JsonObject = {"attempt": request.claim.attempt}
-    if isinstance(outcome, Completed):
-        require_object(outcome.result)
-        columns: tuple[Any, ...] = ("completed", json_text(outcome.result), None, 1.0)
-    else:
-        facts["error"] = error_text(outcome.error)
-        columns = (outcome.verb, None, facts["error"], None)
-    events = [(outcome.event_type, facts)]
-    if retry_at is not None:
-        events.append((EventType.TASK_RETRIED, {"at": retry_at.isoformat()}))
-    return columns, events
-
-
-def suspended_dependencies(request: Suspension, *, has_ended: bool) -> tuple[Dependency, ...]:
-    """Return the dependencies of a suspended task: its own, and `until` unless one of those has ended."""
-    if has_ended:
-        return request.dependencies
-    return (*request.dependencies, *(Dependency(task_id, required=False) for task_id in request.until))
-
-
-def refusal(request: Start, task: Task | None) -> WeftError:
-    """Return the error that says why the task could not be started; None as `task`: it does not exist."""
-    if task is None:
-        return TaskNotFound(task_id=request.task_id)
-    try:
-        transition(task, Started(request.now))
-    except WeftError as error:
-        return error
-    return InternalError(f"task {task.id} could be started, but was not")
-
-
-_END_EVENTS = {
-    Status.COMPLETED: EventType.TASK_COMPLETED,
-    Status.FAILED: EventType.TASK_FAILED,
-    Status.CANCELLED: EventType.TASK_CANCELLED,
-}
-
-
-def step_events(change: StepChange) -> Iterator[NewEvent]:
-    """Yield the events of a step: its start, once per attempt at the run, and its end."""
-    if change.is_params_only:
-        return
-    task = change.task
-    tree, began, ended = task.task_tree_id or task.id, task.started_at, task.completed_at
-    if began is not None and not change.is_continued:
-        yield NewEvent(EventType.TASK_STARTED, task.id, tree, task.user_id, began, {"step": change.key})
-    kind = _END_EVENTS.get(task.status)
-    if kind is not None and ended is not None:
-        facts: JsonObject = {} if task.error is None else {"error": task.error}
-        if task.original_task_id is not None:
-            facts["reused"] = task.original_task_id
-        yield NewEvent(kind, task.id, tree, task.user_id, ended, facts)

@@ -1,44 +1,12 @@
 """Group commit: while one commit is running, further writes are collected for the next commit."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
-from weft.errors import WeftError
-from weft.ids import TaskId
 from weft.store.errors import StoreError
-from weft.store.models import (
-    AddedTemplate,
-    AddTemplates,
-    NewTemplate,
-    RegisteredTemplate,
-    RemoveTemplate,
-    Run,
-    StepChange,
-    UpdateParams,
-    WriteSteps,
-)
-from weft.store.protocol import AttemptResult, Claim, ClaimRequest, ClaimResult, Owner, Suspension
-from weft.store.requests import (
-    AddWorker,
-    EndFlow,
-    Operate,
-    Recover,
-    Release,
-    RemoveWorker,
-    RenewWorker,
-    Report,
-    Request,
-    RestartDelays,
-    RunFlow,
-    Start,
-)
-from weft.tasks.decisions import Operation
-from weft.tasks.record import JsonObject
-from weft.tasks.states import Outcome
 
 MAX_GROUP = 2000
 """Maximum number of writes in one commit, so that no caller waits long behind others."""
@@ -174,102 +142,3 @@ class GroupCommit:
     def _become_idle(self) -> None:
         self._is_busy = False
         self._idle.set()
-
-
-T = TypeVar("T")
-
-
-def require_worker_name(worker: str) -> None:
-    """Raise StoreError if the worker's name has characters that some store rejects."""
-    if not worker.isprintable():
-        raise StoreError(f"the worker name {worker!r} has characters that are not printable")
-
-
-class GroupedWrites:
-    """Implements the writes of the `TaskStore` protocol by group commit; subclasses implement `_commit`."""
-
-    def __init__(self) -> None:
-        self._group = GroupCommit(self._commit)
-
-    async def operate(self, operation: Operation[T], *, owner: Owner) -> T:
-        # After Ctrl-C, start no operation: it could be committed after "interrupted" was printed.
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
-        value: T = await self._group.write(Operate(operation, owner))
-        return value
-
-    async def start(self, task_id: TaskId, *, worker: str, now: datetime, owner: Owner) -> Claim:
-        require_worker_name(worker)
-        if now.utcoffset() is None:
-            raise StoreError(f"the time {now.isoformat()} has no UTC offset")
-        claim: Claim = await self._group.write(Start(task_id, worker, now, owner))
-        return claim
-
-    async def advance(
-        self, endings: Sequence[AttemptResult | Suspension], wanted: ClaimRequest
-    ) -> tuple[Sequence[bool | WeftError], ClaimResult | WeftError]:
-        *held, claimed = await self._group.write_together([*endings, wanted])
-        return held, claimed
-
-    async def report(self, claim: Claim, *, progress: float, now: datetime) -> bool:
-        return bool(await self._group.write(Report(claim, progress, now)))
-
-    async def finish(self, claim: Claim, outcome: Outcome) -> bool:
-        return bool(await self._group.write(AttemptResult(claim, outcome)))
-
-    async def release(self, claim: Claim, *, now: datetime) -> bool:
-        return bool(await self._group.write(Release(claim, now)))
-
-    async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId] | None:
-        refused: frozenset[TaskId] | None = await self._group.write(WriteSteps(run, tuple(changes)))
-        return refused
-
-    async def run_flow(self, root_id: TaskId, *, owner: Owner) -> None:
-        await self._group.write(RunFlow(root_id, True, owner))
-
-    async def stop_flow(self, root_id: TaskId, *, owner: Owner) -> None:
-        await self._group.write(RunFlow(root_id, False, owner))
-
-    async def end_flow(self, root_id: TaskId) -> bool:
-        return bool(await self._group.write(EndFlow(root_id)))
-
-    async def add_worker(
-        self, worker: str, *, lease_seconds: float, methods: Collection[str] | None = None
-    ) -> None:
-        require_worker_name(worker)
-        known = None if methods is None else tuple(sorted(methods))
-        await self._group.write(AddWorker(worker, lease_seconds, known))
-
-    async def renew_worker(self, worker: str, *, lease_seconds: float) -> frozenset[Claim] | None:
-        held: frozenset[Claim] | None = await self._group.write(RenewWorker(worker, lease_seconds))
-        return held
-
-    async def remove_worker(self, worker: str, *, now: datetime) -> int:
-        return int(await self._group.write(RemoveWorker(worker, now)))
-
-    async def recover(self, *, dead: Collection[str] = (), expired_at: datetime | None = None) -> int:
-        return int(await self._group.write(Recover(dead, expired_at)))
-
-    async def restart_delays(self, *, lease_seconds: float | None = None) -> Sequence[TaskId]:
-        restarted: Sequence[TaskId] = await self._group.write(RestartDelays(lease_seconds))
-        return restarted
-
-    async def add_templates(
-        self, templates: Sequence[NewTemplate], *, user_id: str | None, now: datetime
-    ) -> Sequence[AddedTemplate]:
-        added: Sequence[AddedTemplate] = await self._group.write(AddTemplates(tuple(templates), user_id, now))
-        return added
-
-    async def remove_template(
-        self, name: str, *, user_id: str | None, now: datetime
-    ) -> RegisteredTemplate | None:
-        removed: RegisteredTemplate | None = await self._group.write(RemoveTemplate(name, user_id, now))
-        return removed
-
-    async def update_params(self, run: Run, params: JsonObject, *, now: datetime) -> bool:
-        return bool(await self._group.write(UpdateParams(run, params, now)))
-
-    def _commit(self, requests: Sequence[Request], done: Done) -> None:
-        """Commit the requests together, and call `done` with the outcome of each."""
-        raise NotImplementedError

@@ -21,7 +21,7 @@ STORE_BACKOFF = Backoff(delay=0.02, cap=1.0)
 LOG_INTERVAL_SECONDS = 5.0
 """How often to log that the store is still unavailable."""
 
-LEAVE_SECONDS = 0.5
+EXIT_SECONDS = 0.5
 """How long a process that is about to exit waits for the store."""
 
 T = TypeVar("T")
@@ -32,28 +32,28 @@ class Tolerance:
 
     def __init__(self, seconds: float = AWAY_SECONDS) -> None:
         self._seconds = seconds
-        self._is_leaving = asyncio.Event()
+        self._is_exiting = asyncio.Event()
         self._timeouts: set[asyncio.Timeout] = set()
         self._logged_at = -math.inf
 
     @property
-    def is_leaving(self) -> bool:
+    def is_exiting(self) -> bool:
         """Return whether the process is about to exit, so that nothing waits for the store any longer."""
-        return self._is_leaving.is_set()
+        return self._is_exiting.is_set()
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop all retries, wake callers that wait to retry, and time out running calls soon."""
-        self._is_leaving.set()
-        deadline = asyncio.get_running_loop().time() + LEAVE_SECONDS
+        self._is_exiting.set()
+        deadline = asyncio.get_running_loop().time() + EXIT_SECONDS
         for limit in self._timeouts:
             when = limit.when()
             limit.reschedule(deadline if when is None else min(when, deadline))
 
     @asynccontextmanager
     async def limit(self, seconds: float | None = None) -> AsyncIterator[None]:
-        """Raise TimeoutError if the block takes longer than `seconds`; after `leave`, than LEAVE_SECONDS."""
-        if self.is_leaving:
-            seconds = LEAVE_SECONDS if seconds is None else min(seconds, LEAVE_SECONDS)
+        """Raise TimeoutError after `seconds`; after `stop_waiting`, no later than EXIT_SECONDS."""
+        if self.is_exiting:
+            seconds = EXIT_SECONDS if seconds is None else min(seconds, EXIT_SECONDS)
         async with asyncio.timeout(seconds) as limit:
             self._timeouts.add(limit)
             try:
@@ -74,7 +74,7 @@ class Tolerance:
                 failures += 1
                 pause = STORE_BACKOFF.delay_after(failures)
                 deadline = loop.time() + limit if deadline is None else deadline
-                if self.is_leaving or loop.time() + pause > deadline:
+                if self.is_exiting or loop.time() + pause > deadline:
                     raise
                 self._log_unavailable(error)
             await self.sleep(pause)
@@ -91,6 +91,6 @@ class Tolerance:
         """Sleep, but return early when the process is about to exit."""
         try:
             async with asyncio.timeout(seconds):
-                await self._is_leaving.wait()
+                await self._is_exiting.wait()
         except TimeoutError:
             pass

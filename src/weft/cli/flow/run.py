@@ -181,7 +181,7 @@ async def _run(app: "App", flow: Any, *, is_json: bool) -> int:
     from weft.cli.invoke import echo_status, ignore_broken_pipe
     from weft.cli.signals import ShutdownSignals, exit_on_signal
 
-    stopping = ShutdownSignals(app.store.leave)
+    stopping = ShutdownSignals(app.store.stop_waiting)
     with stopping.on_signals():
         with stopping.storing():
             root_id = await app.begin(flow)

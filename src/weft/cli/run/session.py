@@ -286,7 +286,7 @@ async def _run(
     options: RunOptions,
     effects: _EffectsFactory,
 ) -> int:
-    stopping = ShutdownSignals(app.store.leave)
+    stopping = ShutdownSignals(app.store.stop_waiting)
     with stopping.on_signals():
         last_shown = 0
         with stopping.storing():

@@ -12,24 +12,15 @@ from msgspec import Struct
 from weft.errors import WeftError
 from weft.ids import TaskId
 from weft.store.errors import StoreError, task_exists
-from weft.store.postgresql.changes import write_changes
+from weft.store.models import Owner
 from weft.store.postgresql.connection import LARGE_FLOW, allow_idle, is_of_one_request, reason, refusal
-from weft.store.postgresql.rows import (
-    Entry,
-    EventRow,
-    event_row,
-    is_stored_form,
-    read_flow,
-    read_tasks,
-    read_with_unfinished_runs,
-)
-from weft.store.protocol import Owner
-from weft.store.sql import load_queries
+from weft.store.postgresql.rows import SQL, decode, fetch, is_storable, is_stored_form, tasks_of
+from weft.store.postgresql.statements import Entry, perform
+from weft.store.records import NO_LIMIT, write_changes
+from weft.store.unit_of_work import EventRow, event_row
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.flow import Flow
 from weft.tasks.record import Task
-
-_SQL = load_queries("postgresql")
 
 
 class _Decided(Struct):
@@ -72,9 +63,7 @@ def _next_batch(entries: Sequence[Entry], first: int) -> list[tuple[Entry, ReadS
 
 async def _apply(connection: asyncpg.Connection, batch: Sequence[tuple[Entry, ReadSet]]) -> int:
     """Apply operations until one needs a task that an earlier one changed; return how many were applied."""
-    tasks = await read_tasks(
-        connection, [(task_id, entry.request.owner) for entry, needs in batch for task_id in set(needs.tasks)]
-    )
+    tasks = await _read_tasks(connection, batch)
     decided: list[_Decided] = []
     touched: set[TaskId] = set()
     count = 0
@@ -85,7 +74,7 @@ async def _apply(connection: asyncpg.Connection, batch: Sequence[tuple[Entry, Re
         found = Snapshot(
             {key: tasks[key] for key in needs.tasks if key in tasks},
             await _flows(connection, needs, entry.request.owner),
-            await read_with_unfinished_runs(connection, needs.unfinished_runs_of, entry.request.owner),
+            await _read_unfinished_runs(connection, needs, entry.request.owner),
         )
         if len(getattr(entry.request.operation, "flow", ())) > LARGE_FLOW:
             await allow_idle(connection)
@@ -95,6 +84,30 @@ async def _apply(connection: asyncpg.Connection, batch: Sequence[tuple[Entry, Re
             touched.update(_touched(own.changes))
     await _write_decisions(connection, decided)
     return count
+
+
+async def _read_tasks(
+    connection: asyncpg.Connection, batch: Sequence[tuple[Entry, ReadSet]]
+) -> dict[TaskId, Task]:
+    """Return the tasks that the operations need, each for its owner."""
+    owners = {task_id: entry.request.owner for entry, needs in batch for task_id in needs.tasks}
+    wanted = [
+        (task_id, owner.is_everyone, owner.user_id)
+        for task_id, owner in owners.items()
+        if is_stored_form(task_id) and is_storable(owner.user_id)
+    ]
+    if not wanted:
+        return {}
+    rows = await connection.fetch(SQL["get_tasks_of_owners"], *zip(*wanted, strict=True))
+    return {task.id: task for task in await decode(tasks_of, rows)}
+
+
+async def _read_unfinished_runs(
+    connection: asyncpg.Connection, needs: ReadSet, owner: Owner
+) -> frozenset[TaskId]:
+    ids = list(needs.unfinished_runs_of)
+    rows = await fetch(connection, "unfinished_runs", (ids, owner.is_everyone, owner.user_id)) if ids else ()
+    return frozenset(TaskId(str(row[0])) for row in rows)
 
 
 async def _flows(connection: asyncpg.Connection, needs: ReadSet, owner: Owner) -> Mapping[TaskId, Flow]:
@@ -108,9 +121,11 @@ async def _flows(connection: asyncpg.Connection, needs: ReadSet, owner: Owner) -
 
 
 async def _read_flow(connection: asyncpg.Connection, task_id: TaskId, owner: Owner) -> Flow:
-    if is_stored_form(task_id) and await connection.fetchval(_SQL["is_large_flow"], task_id, LARGE_FLOW):
+    large = await fetch(connection, "is_large_flow", (task_id, LARGE_FLOW))
+    if large and large[0][0]:
         await allow_idle(connection)
-    return await read_flow(connection, task_id, owner)
+    rows = await fetch(connection, "get_flow", (task_id, owner.is_everyone, owner.user_id, NO_LIMIT))
+    return Flow(await decode(tasks_of, rows))
 
 
 def _decide(entry: Entry, found: Snapshot) -> _Decided | None:
@@ -147,7 +162,7 @@ async def _try_to_write(connection: asyncpg.Connection, decided: Sequence[_Decid
     """Write all decisions, or none; return the error if one of them was rejected."""
     await connection.execute("SAVEPOINT operations")
     try:
-        await write_changes(connection, [own.changes for own in decided])
+        await perform(connection, write_changes(decided[0].entry, [own.changes for own in decided]))
     except Exception as error:
         if not is_of_one_request(error):
             raise
@@ -163,7 +178,7 @@ async def _explain(connection: asyncpg.Connection, error: Exception, added: Sequ
         return error
     if isinstance(error, asyncpg.UniqueViolationError):
         ids = [task.id for task in added]
-        taken = await connection.fetch(_SQL["taken_ids"], ids)
+        taken = await fetch(connection, "taken_ids", (ids,))
         if taken:
-            return task_exists(added, {str(row["id"]): row["user_id"] for row in taken})
+            return task_exists(added, {str(task_id): user_id for task_id, user_id in taken})
     return StoreError(f"the store rejected the write: {reason(error)}")

@@ -1,8 +1,8 @@
 """The PostgreSQL store: one writing connection with group commit, and a small pool for reading."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
@@ -11,11 +11,9 @@ import asyncpg
 from weft.clock import Clock, SyncedClock
 from weft.config.settings import shown_location
 from weft.fault_points import store_faults
-from weft.ids import TaskId
 from weft.store.errors import NotAStore, SchemaTooNew, StoreError, StoreNotFound
-from weft.store.group_commit import Done, GroupedWrites
-from weft.store.models import RegisteredTemplate, StoredStep
-from weft.store.postgresql.attempts import Leases
+from weft.store.group_commit import Done
+from weft.store.models import Claim
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     LOST,
@@ -25,29 +23,14 @@ from weft.store.postgresql.connection import (
     pool_of_readers,
     translated_errors,
 )
-from weft.store.postgresql.rows import (
-    due_schedule_of,
-    event_of,
-    is_storable,
-    is_stored_form,
-    may_exist,
-    read_flow,
-    read_tasks,
-    tasks_of,
-)
-from weft.store.postgresql.templates import template_of
+from weft.store.postgresql.leases import Leases
+from weft.store.postgresql.rows import DIALECT, SQL, decode, fetch, is_storable
 from weft.store.postgresql.writer import Writer
-from weft.store.protocol import Claim, DueSchedule, EventFilter, Owner, StoreDescription, TaskFilter, TaskPage
-from weft.store.requests import Request
-from weft.store.sql import load_migrations, load_queries
+from weft.store.protocol import StoreDescription, TaskStore
+from weft.store.sql import load_migrations
 from weft.store.tolerance import Tolerance
-from weft.tasks.events import Event
-from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.record import FIELD_NAMES, Task
-from weft.tasks.steps import Digests
-from weft.tasks.summary import FlowSummary, summary_of
+from weft.store.unit_of_work import Query, Request, Row
 
-_SQL = load_queries("postgresql")
 KNOWN_VERSION = len(load_migrations("postgresql"))
 MIGRATION_SECONDS = 3600.0
 """A migration may rewrite every row of a large store."""
@@ -64,12 +47,12 @@ async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: 
         raise SchemaTooNew(location=location, found=version, known=len(known))
     if version == 0 and must_exist:
         raise StoreNotFound(location=location)
-    await connection.execute(_SQL["begin_write"], timeout=MIGRATION_SECONDS)
+    await connection.execute(SQL["begin_write"], timeout=MIGRATION_SECONDS)
     try:
         # Another process may have migrated while we waited for the lock.
         for number in range(await _version(connection, location), len(known)):
             await connection.execute(known[number], timeout=MIGRATION_SECONDS)
-            await connection.execute(_SQL["set_schema_version"], number + 1)
+            await connection.execute(SQL["set_schema_version"], number + 1)
         await connection.execute("COMMIT")
     except BaseException:
         if not connection.is_closed():
@@ -78,9 +61,9 @@ async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: 
 
 
 async def _version(connection: asyncpg.Connection, location: str) -> int:
-    tables = {row["relname"] for row in await connection.fetch(_SQL["our_tables"])}
+    tables = {row["relname"] for row in await connection.fetch(SQL["our_tables"])}
     if "weft_schema" in tables:
-        return int(await connection.fetchval(_SQL["schema_version"]))
+        return int(await connection.fetchval(SQL["schema_version"]))
     if tables:
         names = ", ".join(sorted(tables))
         raise NotAStore(
@@ -94,11 +77,11 @@ T = TypeVar("T")
 Reader = Any
 """A connection of the pool, for which the driver has its own type."""
 
-_TASK_COLUMNS = len(FIELD_NAMES)
 
-
-class PostgresqlStore(GroupedWrites):
+class PostgresqlStore(TaskStore):
     """Task records in one schema of a PostgreSQL database, which several processes can share."""
+
+    dialect = DIALECT
 
     def __init__(
         self,
@@ -145,7 +128,7 @@ class PostgresqlStore(GroupedWrites):
         try:
             with translated_errors(shown_location(url)):
                 await prepare(connection, shown_location(url), must_exist=must_exist)
-                now = await connection.fetchval(_SQL["server_time"])
+                now = await connection.fetchval(SQL["server_time"])
                 readers = await pool_of_readers(url, timeouts)
         except BaseException:
             connection.terminate()
@@ -174,149 +157,11 @@ class PostgresqlStore(GroupedWrites):
         if version > KNOWN_VERSION:
             raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
 
-    def leave(self) -> None:
-        self._tolerance.leave()
-
-    async def get(self, task_id: TaskId, *, owner: Owner) -> Task:
-        found = await self.get_many([task_id], owner=owner)
-        if task_id not in found:
-            raise TaskNotFound(task_id=task_id)
-        return found[task_id]
-
-    async def get_many(self, task_ids: Sequence[TaskId], *, owner: Owner) -> dict[TaskId, Task]:
-        wanted = [(task_id, owner) for task_id in dict.fromkeys(task_ids)]
-        found = await self._read(lambda connection: read_tasks(connection, wanted))
-        return {task_id: found[task_id] for task_id in task_ids if task_id in found}
-
-    async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
-        flow = await self._read(lambda connection: read_flow(connection, task_id, owner, limit))
-        if task_id not in flow and (limit is None or not len(flow)):
-            raise TaskNotFound(task_id=task_id)
-        return flow
-
-    async def summary(self, root_id: TaskId, *, owner: Owner) -> FlowSummary:
-        if not may_exist(root_id, owner):
-            raise TaskNotFound(task_id=root_id)
-
-        async def read(connection: Reader) -> tuple[Any, Any]:
-            async with _snapshot(connection):
-                rows = await connection.fetch(
-                    _SQL["count_by_status"], root_id, owner.is_everyone, owner.user_id
-                )
-                return rows, await connection.fetchrow(_SQL["count_waiting"], root_id)
-
-        rows, waiting = await self._read(read)
-        if not rows:
-            raise TaskNotFound(task_id=root_id)
-        return summary_of(root_id, {row["status"]: row["count"] for row in rows}, *waiting)
-
-    async def due_schedules(
-        self, *, now: datetime, limit: int, after: DueSchedule | None = None
-    ) -> Sequence[DueSchedule]:
-        last = (None, None) if after is None else (after.next_run_at, after.task_id)
-        rows = await self._fetch(_SQL["due_schedules"], now, limit, *last)
-        return [due_schedule_of(row) for row in rows]
-
-    async def overdue_suspensions(self, *, now: datetime, limit: int) -> Sequence[TaskId]:
-        rows = await self._fetch(_SQL["overdue_suspensions"], now, limit)
-        return [TaskId(str(row["id"])) for row in rows]
-
-    async def workers(self) -> Sequence[str]:
-        rows = await self._fetch(_SQL["list_workers"])
-        return [row["id"] for row in rows]
-
-    async def running_flows(self, *, owner: Owner) -> Sequence[TaskId]:
-        if not _can_query(owner):
-            return []
-        rows = await self._fetch(_SQL["running_flows"], owner.is_everyone, owner.user_id)
-        return [TaskId(str(row["id"])) for row in rows]
-
-    async def list(self, wanted: TaskFilter, *, owner: Owner) -> TaskPage:
-        if not _can_query(owner, wanted.tree, text=wanted.name):
-            return TaskPage((), 0)
-        parameters = (
-            owner.is_everyone,
-            owner.user_id,
-            wanted.status.value if wanted.status else None,
-            wanted.name,
-            wanted.tree,
-            wanted.only_roots,
-            wanted.only_scheduled,
-            wanted.with_steps,
-        )
-
-        async def read(connection: Reader) -> tuple[Any, int]:
-            async with _snapshot(connection):
-                rows = await connection.fetch(_SQL["list_tasks"], *parameters, wanted.limit, wanted.offset)
-                return rows, await connection.fetchval(_SQL["count_tasks"], *parameters)
-
-        rows, total = await self._read(read)
-        return TaskPage(tuple(await tasks_of(rows)), total)
-
-    async def events(self, wanted: EventFilter, *, owner: Owner) -> Sequence[Event]:
-        if not _can_query(owner, wanted.tree, wanted.task):
-            return []
-        rows = await self._fetch(
-            _SQL["list_events"],
-            wanted.after,
-            owner.is_everyone,
-            owner.user_id,
-            wanted.tree,
-            wanted.task,
-            wanted.limit,
-        )
-        return [event_of(row) for row in rows]
-
-    async def steps_of(self, task_id: TaskId) -> Sequence[StoredStep]:
-        if not is_stored_form(task_id):
-            return []
-        rows = await self._fetch(_SQL["steps_of"], task_id)
-        tasks = await tasks_of([row[:_TASK_COLUMNS] for row in rows])
-        return [
-            StoredStep(task, row[_TASK_COLUMNS], row[_TASK_COLUMNS + 1])
-            for task, row in zip(tasks, rows, strict=True)
-        ]
-
-    async def digests_of(self, root_id: TaskId) -> Mapping[TaskId, Digests]:
-        if not is_stored_form(root_id):
-            return {}
-        rows = await self._fetch(_SQL["digests_of_flow"], root_id)
-        return {TaskId(str(row["id"])): Digests(row["step_hash"], row["reuse_hash"]) for row in rows}
-
-    async def reusable_steps(
-        self, reuse_hash: str, *, user_id: str | None, besides: TaskId
-    ) -> Sequence[TaskId]:
-        if not is_storable(user_id):
-            return []
-        rows = await self._fetch(_SQL["reusable_steps"], reuse_hash, user_id, besides)
-        return [TaskId(str(row[0])) for row in rows]
-
-    async def find_step(self, task_id: TaskId) -> Task | None:
-        rows = await self._fetch(_SQL["find_step"], task_id)
-        return (await tasks_of(rows))[0] if rows else None
-
-    async def templates(
-        self, *, owner: Owner, names: Collection[str] | None = None
-    ) -> Sequence[RegisteredTemplate]:
-        if not _can_query(owner):
-            return []
-        wanted = None if names is None else [name for name in names if is_storable(name)]
-        rows = await self._fetch(_SQL["list_templates"], owner.is_everyone, owner.user_id, wanted)
-        return list(map(template_of, rows))
-
-    async def template_versions(self, name: str, *, owner: Owner) -> Sequence[RegisteredTemplate]:
-        if not _can_query(owner, text=name):
-            return []
-        rows = await self._fetch(_SQL["template_versions"], owner.is_everyone, owner.user_id, name)
-        return list(map(template_of, rows))
-
-    async def known_templates(self, names: Collection[str]) -> frozenset[str]:
-        wanted = [name for name in names if is_storable(name)]
-        rows = await self._fetch(_SQL["template_names"], wanted)
-        return frozenset(row["name"] for row in rows)
+    def stop_waiting(self) -> None:
+        self._tolerance.stop_waiting()
 
     async def describe(self) -> StoreDescription:
-        (found,) = await self._fetch(_SQL["describe"])
+        found: Any = await self._read(lambda rows: rows[0], ("describe", ()))
         is_standby = found["is_standby"]
         return StoreDescription(
             kind="postgresql",
@@ -331,7 +176,7 @@ class PostgresqlStore(GroupedWrites):
     async def close(self) -> None:
         await self._group.close()
         self._is_closed = True
-        if not self._tolerance.is_leaving:
+        if not self._tolerance.is_exiting:
             with suppress(*LOST):
                 await self._writer.close()
                 await self._leases.close()
@@ -352,14 +197,10 @@ class PostgresqlStore(GroupedWrites):
             outcomes = error
         done(outcomes)
 
-    async def _fetch(self, statement: str, *parameters: Any) -> Sequence[Any]:
-        rows: Sequence[Any] = await self._read(lambda connection: connection.fetch(statement, *parameters))
-        return rows
-
-    async def _read(self, read: Callable[[Reader], Awaitable[T]]) -> T:
+    async def _read(self, then: Callable[..., T], *queries: Query, is_short: bool = False) -> T:
         """Read, with retries. Every read is made here, so that tests can inject faults."""
 
-        async def call() -> T:
+        async def call() -> list[Sequence[Row]]:
             if self._is_closed:
                 raise StoreError("the store is closed")
             with translated_errors(self._location):
@@ -368,9 +209,13 @@ class PostgresqlStore(GroupedWrites):
                         # The driver limits the time of a statement, but not the time before it.
                         async with asyncio.timeout(self._timeouts.command_seconds):
                             await begin_call(is_write=False)
-                    return await read(connection)
+                    if len(queries) == 1:
+                        return [await fetch(connection, *queries[0])]
+                    # One snapshot for all statements, so that a page and its total agree.
+                    async with connection.transaction(isolation="repeatable_read", readonly=True):
+                        return [await fetch(connection, *query) for query in queries]
 
-        return await self._tolerance.retry(call)
+        return await decode(then, *await self._tolerance.retry(call))
 
     @asynccontextmanager
     async def _reader(self) -> AsyncIterator[Reader]:
@@ -382,17 +227,3 @@ class PostgresqlStore(GroupedWrites):
                 if isinstance(error, (asyncio.CancelledError, *LOST)):
                     connection.terminate()
                 raise
-
-
-def _snapshot(connection: Reader) -> AbstractAsyncContextManager[Any]:
-    """Let all statements in the block see the same snapshot, so that a page and its total agree."""
-    transaction: AbstractAsyncContextManager[Any] = connection.transaction(
-        isolation="repeatable_read", readonly=True
-    )
-    return transaction
-
-
-def _can_query(owner: Owner, *task_ids: TaskId | None, text: str | None = None) -> bool:
-    """Return whether PostgreSQL accepts the values of a query; if not, no stored row can match."""
-    can_hold = all(is_stored_form(task_id) for task_id in task_ids if task_id is not None)
-    return can_hold and is_storable(owner.user_id) and is_storable(text)

@@ -2,50 +2,27 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, groupby
-from typing import Any
 
 import asyncpg
 
 from weft.errors import WeftError
-from weft.store.errors import StoreError
-from weft.store.models import AddTemplates, RemoveTemplate, UpdateParams, WriteSteps
-from weft.store.postgresql.attempts import (
-    add_worker,
-    apply_attempts,
-    recover,
-    remove_worker,
-    restart_delays,
-    suspend,
-)
-from weft.store.postgresql.claims import claim_ready, end_flow, run_flow
+from weft.store.models import ClaimRequest
+from weft.store.postgresql.claims import claim_ready
 from weft.store.postgresql.connection import is_of_one_request, refusal
 from weft.store.postgresql.operations import apply_operations
-from weft.store.postgresql.rows import EVENT_COLUMNS, Entry, is_storable
-from weft.store.postgresql.steps import apply_steps
-from weft.store.postgresql.templates import add_templates, remove_template, update_params
-from weft.store.protocol import ClaimRequest, Suspension
-from weft.store.requests import AddWorker, EndFlow, Operate, Recover, RemoveWorker, RestartDelays, RunFlow
+from weft.store.postgresql.statements import Entry, perform, perform_together, release_dependents
+from weft.store.steps import write_steps
+from weft.store.unit_of_work import EVENT_COLUMNS, Operate, Write, WriteSteps
 
-_APPLY_ONE: dict[type[Any], Callable[[asyncpg.Connection, Entry], Awaitable[Any]]] = {
-    ClaimRequest: claim_ready,
-    RunFlow: run_flow,
-    EndFlow: end_flow,
-    AddWorker: add_worker,
-    RemoveWorker: remove_worker,
-    Recover: recover,
-    RestartDelays: restart_delays,
-    Suspension: suspend,
-    AddTemplates: add_templates,
-    RemoveTemplate: remove_template,
-    UpdateParams: update_params,
-}
-"""Functions for requests that are applied one by one, after all requests before them."""
+ApplyBatch = Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]
 
 
 async def apply(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
     """Set the outcome of every entry, and append the events to the log."""
     for apply_batch, batch in groupby(entries, key=_apply_function):
-        await apply_batch(connection, list(batch))
+        together = list(batch)
+        await apply_batch(connection, together)
+        await release_dependents(connection, together)
     events = list(chain.from_iterable(entry.events for entry in entries))
     if events:
         await connection.copy_records_to_table("events", columns=EVENT_COLUMNS, records=events)
@@ -65,26 +42,32 @@ async def apply_apart(connection: asyncpg.Connection, entries: Sequence[Entry]) 
         await connection.execute("RELEASE request")
 
 
-def _apply_function(entry: Entry) -> Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]:
+def _apply_function(entry: Entry) -> ApplyBatch:
     """Return the function that applies a request together with neighbours of the same kind."""
-    if not is_storable(getattr(entry.request, "worker", None)):
-        return _refuse
-    if isinstance(entry.request, Operate):
+    request = entry.request
+    if isinstance(request, Write):
+        return _apply_in_turn if request.task_id is None else perform_together
+    if isinstance(request, Operate):
         return apply_operations
-    if isinstance(entry.request, WriteSteps):
-        return apply_steps
-    return _apply_in_turn if type(entry.request) in _APPLY_ONE else apply_attempts
+    return _apply_steps if isinstance(request, WriteSteps) else _apply_in_turn
 
 
 async def _apply_in_turn(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
     for entry in entries:
+        request = entry.request
         try:
-            entry.outcome = await _APPLY_ONE[type(entry.request)](connection, entry)
+            if isinstance(request, ClaimRequest):
+                entry.outcome = await claim_ready(connection, entry, request)
+            else:
+                entry.outcome = await perform(connection, request.begin(entry))
         except WeftError as error:
             entry.outcome = error
 
 
-async def _refuse(_connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
-    """Reject requests with a worker name that PostgreSQL cannot store, and that would fail other requests."""
-    for entry in entries:
-        entry.outcome = StoreError(f"PostgreSQL cannot store the worker name {entry.request.worker!r}")
+async def _apply_steps(connection: asyncpg.Connection, entries: Sequence[Entry]) -> None:
+    """Apply requests to write steps; those of one run are written together."""
+    for _, same in groupby(entries, key=lambda entry: entry.request.run):
+        together = list(same)
+        work = write_steps(together[0], [entry.request for entry in together])
+        for entry, outcome in zip(together, await perform(connection, work), strict=True):
+            entry.outcome = outcome

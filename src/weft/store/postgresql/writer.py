@@ -2,7 +2,7 @@
 
 import math
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,6 @@ from weft.config.settings import shown_location
 from weft.errors import TransientError, WeftError
 from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, StoreFault, hit
 from weft.store.errors import StoreError, StoreUnreachable
-from weft.store.models import AddTemplates
 from weft.store.postgresql.connection import (
     CLOSE_TIMEOUT_SECONDS,
     INJECTED_FAULT,
@@ -25,15 +24,12 @@ from weft.store.postgresql.connection import (
     is_of_one_request,
     translated_errors,
 )
-from weft.store.postgresql.rows import Entry
-from weft.store.postgresql.transaction import apply, apply_apart
-from weft.store.requests import Operate, Request
-from weft.store.sql import load_queries
+from weft.store.postgresql.rows import DIALECT, SQL
+from weft.store.postgresql.statements import Entry
+from weft.store.postgresql.transaction import ApplyBatch, apply, apply_apart
 from weft.store.tolerance import Tolerance
+from weft.store.unit_of_work import Request, is_large
 
-_SQL = load_queries("postgresql")
-
-Apply = Callable[[asyncpg.Connection, Sequence[Entry]], Awaitable[None]]
 OnTime = Callable[[datetime], None]
 """Receives the server's time at the beginning of each transaction."""
 
@@ -96,23 +92,23 @@ class Writer:
         # All accepted requests are committed by now, so a lost connection does no harm.
         with suppress(asyncpg.PostgresError, *LOST):
             if self._transaction_number:
-                await self._connection.execute(_SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
+                await self._connection.execute(SQL["remove_writer"], self._id, timeout=CLOSE_TIMEOUT_SECONDS)
             await self._connection.close(timeout=CLOSE_TIMEOUT_SECONDS)
 
     def terminate(self) -> None:
         """Close the connection at once, aborting what runs on it."""
         self._connection.terminate()
 
-    async def _commit_group(self, requests: Sequence[Request], apply: Apply) -> list[Any]:
-        is_large = any(isinstance(request, Operate | AddTemplates) for request in requests)
-        seconds = self._timeouts.large_seconds if is_large else self._timeouts.command_seconds
+    async def _commit_group(self, requests: Sequence[Request], apply: ApplyBatch) -> list[Any]:
+        timeouts = self._timeouts
+        seconds = timeouts.large_seconds if any(map(is_large, requests)) else timeouts.command_seconds
         with translated_errors(self._location):
             try:
                 async with self._tolerance.limit(seconds):
                     fault = await begin_call(is_write=True)
                     connection = await self._begin()
                     now = await self._record_number(connection)
-                    entries = [Entry(now, request) for request in requests]
+                    entries = [Entry(now, DIALECT, request=request) for request in requests]
                     hit(STORE_BEGAN)
                     await apply(connection, entries)
                     hit(STORE_APPLIED)
@@ -128,7 +124,7 @@ class Writer:
     async def _record_number(self, connection: asyncpg.Connection) -> datetime:
         """Record the number of this transaction in the writer's row, and return the store's time."""
         self._transaction_number += 1
-        now = await connection.fetchval(_SQL["mark_transaction"], self._id, self._transaction_number)
+        now = await connection.fetchval(SQL["mark_transaction"], self._id, self._transaction_number)
         self._on_time(now)
         return now if self._clock is None else self._clock.now()
 
@@ -136,14 +132,14 @@ class Writer:
         """Return the connection, in a transaction that holds the write lock."""
         if not self._connection.is_closed():
             try:
-                await self._connection.execute(_SQL["begin_write"])
+                await self._connection.execute(SQL["begin_write"])
             except LOST:
                 # Lost since the last write, perhaps while idle. Nothing was written, so it can be replaced.
                 self._connection.terminate()
             else:
                 return self._connection
         self._connection = await connect_writer(self._url, self._timeouts)
-        await self._connection.execute(_SQL["begin_write"])
+        await self._connection.execute(SQL["begin_write"])
         return self._connection
 
     async def _abort(self, error: BaseException) -> None:
@@ -191,8 +187,8 @@ class Writer:
             async with self._tolerance.limit(self._timeouts.command_seconds):
                 self._connection.terminate()
                 self._connection = await connect_writer(self._url, self._timeouts)
-                await self._connection.execute(_SQL["begin_write"])
-                last = await self._connection.fetchval(_SQL["last_transaction"], self._id)
+                await self._connection.execute(SQL["begin_write"])
+                last = await self._connection.fetchval(SQL["last_transaction"], self._id)
                 await self._connection.execute("ROLLBACK")
         return bool(last == self._transaction_number)
 

@@ -13,9 +13,9 @@ from weft.config.paths import exposure, keep_private
 from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound, StoreReplaced, StoreUnreachable
 from weft.store.group_commit import Done
-from weft.store.requests import Request
 from weft.store.sqlite.connection import connect, prepare, translated_errors
 from weft.store.sqlite.writer import Writer
+from weft.store.unit_of_work import Request
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class Access(Protocol):
         """Return how other users may read the database; None if they cannot."""
         ...
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for other processes."""
         ...
 
@@ -107,8 +107,8 @@ class FileAccess:
     def exposure(self) -> str | None:
         return exposure(self.path, is_shared=self._is_shared)
 
-    def leave(self) -> None:
-        self._group_writer.leave()
+    def stop_waiting(self) -> None:
+        self._group_writer.stop_waiting()
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close_connections)

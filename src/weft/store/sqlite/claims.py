@@ -1,17 +1,14 @@
-"""Claim ready tasks by priority and creation order, and mark flows to be run."""
+"""Claim ready tasks by priority and creation order."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from weft.ids import TaskId
-from weft.store.columns import claim_facts
-from weft.store.protocol import Claim, Claimed, ClaimRequest, ClaimResult
-from weft.store.requests import EndFlow, RunFlow
-from weft.store.sqlite.rows import micros, moment, task_of
-from weft.store.sqlite.unit_of_work import SQL, UnitOfWork
+from weft.store.claims import claim_facts
+from weft.store.models import Claim, Claimed, ClaimRequest, ClaimResult
+from weft.store.sqlite.rows import moment, task_of
+from weft.store.sqlite.transaction import SQL, Transaction
 from weft.tasks.events import EventType
-from weft.tasks.flow import TaskNotFound
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 
 _TASK_COLUMNS = len(FIELD_NAMES)
@@ -23,26 +20,28 @@ _CLAIM, _READY, _METHODS = SQL["claim_task"], SQL["ready_tasks"], SQL["ready_met
 _RELEASED, _FLOW_STATE = SQL["released_tasks"], SQL["flow_state"]
 
 
-def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
+def claim_ready(transaction: Transaction, wanted: ClaimRequest) -> ClaimResult:
     """Claim as many tasks as there are slots: released ones first, then by priority and age.
 
     A worker that is not registered was declared dead, and nobody would ever release its new claims. A
     worker with an expired lease may be declared dead at any moment. Neither claims a task.
     """
-    now = micros(unit.now)
-    seen = {flow: unit.execute(_FLOW_STATE, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows}
+    now = transaction.now
+    seen = {
+        flow: transaction.execute(_FLOW_STATE, (flow, wanted.worker, now)).fetchone() for flow in wanted.flows
+    }
     flows = [flow for flow, row in seen.items() if row is not None and row[0]]
-    others = _OtherWorkers(unit, wanted, now)
+    others = _OtherWorkers(transaction, wanted)
     free = dict(wanted.free)
-    released = _released(unit, [flow for flow in flows if seen[flow][1]], others)
+    released = _released(transaction, [flow for flow in flows if seen[flow][1]], others)
     rows = _within_limits(released, free, wanted.slots)
     if len(rows) < wanted.slots:
         slots = wanted.slots - len(rows)
-        rows += _within_limits(_ready(unit, flows, free, slots, now, others), free, slots)
+        rows += _within_limits(_ready(transaction, flows, free, slots, others), free, slots)
     # All rows are decoded before the first is written: if one cannot be decoded, none may stay claimed.
     tasks = [task_of(row[:_TASK_COLUMNS]) for row in rows]
-    unit.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
-    claimed = tuple(_claimed(unit, wanted, task, row, now) for task, row in zip(tasks, rows, strict=True))
+    transaction.executemany(_CLAIM, [(now, wanted.worker, row[_SEQ]) for row in rows])
+    claimed = tuple(_claimed(transaction, wanted, task, row) for task, row in zip(tasks, rows, strict=True))
     next_ready_at = min((seen[flow][2] for flow in flows if seen[flow][2] is not None), default=None)
     return ClaimResult(
         claimed=claimed,
@@ -54,10 +53,9 @@ def claim_ready(unit: UnitOfWork, wanted: ClaimRequest) -> ClaimResult:
 class _OtherWorkers:
     """Decides which tasks to leave to other live workers, because this worker does not know their method."""
 
-    def __init__(self, unit: UnitOfWork, wanted: ClaimRequest, now: int) -> None:
-        self._unit = unit
+    def __init__(self, transaction: Transaction, wanted: ClaimRequest) -> None:
+        self._transaction = transaction
         self._wanted = wanted
-        self._now = now
         self._has_others: dict[str, bool] = {}
         self.left: set[str] = set()
 
@@ -67,38 +65,37 @@ class _OtherWorkers:
         if known is None or method in known:
             return False
         if method not in self._has_others:
-            values = (self._wanted.worker, self._now, method)
+            values = (self._wanted.worker, self._transaction.now, method)
             self._has_others[method] = bool(
-                self._unit.execute(SQL["has_other_workers"], values).fetchone()[0]
+                self._transaction.execute(SQL["has_other_workers"], values).fetchone()[0]
             )
         if self._has_others[method]:
             self.left.add(method)
         return self._has_others[method]
 
 
-def _released(unit: UnitOfWork, flows: Sequence[TaskId], others: _OtherWorkers) -> list[Any]:
+def _released(transaction: Transaction, flows: Sequence[TaskId], others: _OtherWorkers) -> list[Any]:
     """Return the tasks that are in progress without a worker."""
-    rows = (row for flow in flows for row in unit.execute(_RELEASED, (flow,)).fetchall())
+    rows = (row for flow in flows for row in transaction.execute(_RELEASED, (flow,)).fetchall())
     found = [row for row in rows if not others.should_handle(row[_METHOD])]
     return sorted(found, key=_claim_order) if len(flows) > 1 else found
 
 
 def _ready(
-    unit: UnitOfWork,
+    transaction: Transaction,
     flows: Sequence[TaskId],
     free: dict[str, int],
     slots: int,
-    now: int,
     others: _OtherWorkers,
 ) -> list[Any]:
     """Return the next ready rows, queried separately for each flow and method, since methods have limits."""
     found: list[Any] = []
     queries = 0
     for flow in flows:
-        for (method,) in unit.execute(_METHODS, (flow,)).fetchall():
+        for (method,) in transaction.execute(_METHODS, (flow,)).fetchall():
             limit = min(slots, free.get(method, slots))
             if limit > 0 and not others.should_handle(method):
-                found += unit.execute(_READY, (flow, method, now, limit)).fetchall()
+                found += transaction.execute(_READY, (flow, method, transaction.now, limit)).fetchall()
                 queries += 1
     return sorted(found, key=_claim_order) if queries > 1 else found
 
@@ -123,32 +120,10 @@ def _within_limits(rows: list[Any], free: dict[str, int], slots: int) -> list[An
     return kept
 
 
-def _claimed(unit: UnitOfWork, wanted: ClaimRequest, task: Task, row: tuple[Any, ...], now: int) -> Claimed:
+def _claimed(transaction: Transaction, wanted: ClaimRequest, task: Task, row: tuple[Any, ...]) -> Claimed:
     attempt = row[_TASK_COLUMNS] + 1
     claim = Claim(task.id, attempt, wanted.worker, row[_TREE], task.user_id)
-    unit.add_event(claim, EventType.TASK_STARTED, now, claim_facts(claim))
-    return Claimed(claim, started(task, unit.now), *row[_HISTORY])
-
-
-def started(task: Task, now: datetime) -> Task:
-    """Return the record as it is after the claim."""
-    return evolve(task, status=Status.IN_PROGRESS, started_at=now, updated_at=now)
-
-
-def run_flow(unit: UnitOfWork, request: RunFlow) -> None:
-    """Mark a flow to be run, or undo that. Raise TaskNotFound if it does not exist."""
-    owner = request.owner
-    statement = SQL["run_flow" if request.is_running else "stop_flow"]
-    if unit.execute(statement, (request.root_id, owner.is_everyone, owner.user_id)).rowcount != 1:
-        raise TaskNotFound(task_id=request.root_id)
-
-
-def end_flow(unit: UnitOfWork, request: EndFlow) -> bool:
-    """Mark a flow as over if none of its tasks can start or is running. Return whether it is over."""
-    unit.execute(SQL["end_flow"], (request.root_id,))
-    return not _is_running(unit, request.root_id)
-
-
-def _is_running(unit: UnitOfWork, root_id: TaskId) -> bool:
-    row = unit.execute(SQL["is_running"], (root_id,)).fetchone()
-    return row is not None and bool(row[0])
+    now = transaction.unit.now
+    transaction.unit.add_event(claim, EventType.TASK_STARTED, now, claim_facts(claim))
+    started = evolve(task, status=Status.IN_PROGRESS, started_at=now, updated_at=now)
+    return Claimed(claim, started, *row[_HISTORY])

@@ -11,9 +11,9 @@ from weft.clock import Clock
 from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound
 from weft.store.group_commit import Done
-from weft.store.requests import Request
+from weft.store.sqlite.commit import commit_group
 from weft.store.sqlite.connection import add_functions, prepare, translated, translated_errors
-from weft.store.sqlite.transaction import commit_group
+from weft.store.unit_of_work import Request
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ class MemoryAccess:
     def exposure(self) -> str | None:
         return None
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Do nothing: a database in memory never waits for another process."""
 
     async def close(self) -> None:

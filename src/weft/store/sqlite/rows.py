@@ -1,11 +1,11 @@
-"""Conversion between SQLite rows and task records, events and schedules."""
+"""How SQLite represents records and times: times are microseconds since 1970, lists are JSON texts."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from weft.store.columns import columns_of, json_text, json_value, task_of_columns
-from weft.store.protocol import DueSchedule
-from weft.tasks.events import Event, EventType, NewEvent
+from weft.store.columns import columns_of, json_text, task_of_columns
+from weft.store.unit_of_work import Dialect, Row
 from weft.tasks.record import BOOL_FIELDS, TIME_FIELDS, Task
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,6 +22,18 @@ def moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def parameters_of(values: Row) -> list[Any]:
+    """Return the parameters of a statement, as SQLite stores them."""
+    return [
+        (value - _EPOCH) // _MICROSECOND
+        if type(value) is datetime
+        else json_text(value)
+        if type(value) is list
+        else value
+        for value in values
+    ]
+
+
 def task_row(task: Task) -> list[Any]:
     """Return the record's fields in their order, as SQLite stores them."""
     row = columns_of(task)
@@ -32,7 +44,7 @@ def task_row(task: Task) -> list[Any]:
     return row
 
 
-def task_of(row: tuple[Any, ...]) -> Task:
+def task_of(row: Sequence[Any]) -> Task:
     values = list(row)
     for index in TIME_FIELDS:
         if values[index] is not None:
@@ -42,36 +54,4 @@ def task_of(row: tuple[Any, ...]) -> Task:
     return task_of_columns(values)
 
 
-def due_schedule_of(row: tuple[Any, ...]) -> DueSchedule:
-    task_id, next_run_at, params, has_unfinished_run = row
-    return DueSchedule(
-        task_id,
-        moment(next_run_at),
-        None if params is None else json_value(params),
-        has_unfinished_run == 1,
-    )
-
-
-def event_row(event: NewEvent) -> tuple[Any, ...]:
-    """Return the event's columns, as SQLite stores them."""
-    return (
-        event.type,
-        event.task_id,
-        event.task_tree_id,
-        event.user_id,
-        (event.at - _EPOCH) // _MICROSECOND,
-        json_text(event.facts) if event.facts else "{}",
-    )
-
-
-def event_of(row: tuple[Any, ...]) -> Event:
-    seq, kind, task_id, task_tree_id, user_id, at, facts = row
-    return Event(
-        seq=seq,
-        type=EventType(kind),
-        task_id=task_id,
-        task_tree_id=task_tree_id,
-        user_id=user_id,
-        at=moment(at),
-        facts=json_value(facts),
-    )
+DIALECT = Dialect(task_row, task_of, moment)

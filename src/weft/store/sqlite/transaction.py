@@ -1,158 +1,81 @@
-"""Write transactions: a group of requests, applied in order, each with its own outcome."""
+"""An open write transaction: its statements, and what is collected to be written together."""
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import TypeVar
 
-from weft.clock import Clock
-from weft.errors import WeftError
-from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, hit
-from weft.store.errors import refusal_of
-from weft.store.models import AddTemplates, RemoveTemplate, UpdateParams, WriteSteps
-from weft.store.protocol import AttemptResult, ClaimRequest, Suspension
-from weft.store.requests import (
-    AddWorker,
-    EndFlow,
-    Operate,
-    Recover,
-    Release,
-    RemoveWorker,
-    RenewWorker,
-    Report,
-    Request,
-    RestartDelays,
-    RunFlow,
-    Start,
-)
-from weft.store.sqlite.attempts import (
-    add_worker,
-    end,
-    recover,
-    release,
-    remove_worker,
-    renew_worker,
-    report,
-    restart_delays,
-    start,
-    suspend,
-)
-from weft.store.sqlite.claims import claim_ready, end_flow, run_flow
-from weft.store.sqlite.operations import operate
-from weft.store.sqlite.steps import write_steps
-from weft.store.sqlite.templates import add_templates, remove_template, update_params
-from weft.store.sqlite.unit_of_work import UnitOfWork
+from weft.store.columns import json_text
+from weft.store.sql import load_queries
+from weft.store.sqlite.rows import DIALECT, micros, parameters_of
+from weft.store.unit_of_work import Many, Row, Unit, Work
 
-_APPLY: dict[type[Any], Callable[[UnitOfWork, Any], Any]] = {
-    Start: start,
-    Report: report,
-    AttemptResult: end,
-    Suspension: suspend,
-    Release: release,
-    ClaimRequest: claim_ready,
-    RunFlow: run_flow,
-    EndFlow: end_flow,
-    AddWorker: add_worker,
-    RenewWorker: renew_worker,
-    RemoveWorker: remove_worker,
-    Recover: recover,
-    RestartDelays: restart_delays,
-    Operate: operate,
-    WriteSteps: write_steps,
-    AddTemplates: add_templates,
-    RemoveTemplate: remove_template,
-    UpdateParams: update_params,
-}
+SQL = load_queries("sqlite")
+_RELEASE = SQL["release_dependents"]
+
+T = TypeVar("T")
 
 
-_REQUEST_ERRORS = (
-    sqlite3.DataError,
-    sqlite3.IntegrityError,
-    sqlite3.InterfaceError,
-    sqlite3.ProgrammingError,
-)
-"""Errors caused by one request: a violated constraint, or a value that SQLite cannot store."""
+class Transaction:
+    """State that the requests of one transaction share."""
 
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self.unit = Unit(now, DIALECT)
+        self.now = micros(now)
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self._inserted: list[str] = []
+        """The ids of the tasks that were inserted last."""
 
-def commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
-    """Commit the requests together, and return the value or error of each. Raise if nothing is committed."""
-    try:
-        return _commit(connection, requests, clock, _apply_together)
-    except Exception as error:
-        if not _is_of_one_request(error):
-            raise
-    # Start again with savepoints: the failed request may be half written, and must not fail the others.
-    return _commit(connection, requests, clock, _apply_apart)
-
-
-def _commit(
-    connection: sqlite3.Connection,
-    requests: Sequence[Request],
-    clock: Clock,
-    apply: Callable[[sqlite3.Connection, Sequence[Request], datetime], list[Any]],
-) -> list[Any]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        hit(STORE_BEGAN)
-        outcomes = apply(connection, requests, clock.now())
-        hit(STORE_APPLIED)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    hit(STORE_COMMITTED)
-    return outcomes
-
-
-def _apply_together(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    unit = UnitOfWork(connection, now)
-    outcomes = [_apply(unit, request) for request in requests]
-    unit.insert_steps()
-    unit.release_dependents()
-    unit.write_events()
-    return outcomes
-
-
-def _apply_apart(connection: sqlite3.Connection, requests: Sequence[Request], now: datetime) -> list[Any]:
-    """Apply each request in its own savepoint: slower, but a failed request leaves no trace."""
-    outcomes: list[Any] = []
-    for request in requests:
-        connection.execute("SAVEPOINT request")
+    def perform(self, work: Work[T]) -> T:
+        """Execute the statements of a write, and return its value."""
+        execute = self.execute
         try:
-            outcomes += _apply_together(connection, [request], now)
-        except Exception as error:
-            if not _is_of_one_request(error):
-                raise
-            connection.execute("ROLLBACK TO request")
-            outcomes.append(_refusal(error))
-        connection.execute("RELEASE request")
-    return outcomes
+            statement = next(work)
+            while True:
+                if isinstance(statement, Many):
+                    self._perform_many(statement)
+                    statement = work.send(())
+                else:
+                    name, values = statement
+                    statement = work.send(execute(SQL[name], parameters_of(values)).fetchall())
+        except StopIteration as end:
+            value: T = end.value
+            return value
 
+    def _perform_many(self, many: Many) -> None:
+        if many.name == "insert_dependent":
+            self.executemany(SQL["insert_dependent_of_seq"], self._dependents_of_seqs(many.rows))
+        elif many.name == "insert_task":
+            self._inserted = []
+            self.executemany(SQL["insert_task"], self._note_ids(many.rows))
+        else:
+            self.executemany(SQL[many.name], many.rows)
 
-def _apply(unit: UnitOfWork, request: Request) -> Any:
-    """Return the value of a request, or its own error if it wrote nothing."""
-    kind = type(request)
-    if kind is not WriteSteps:
-        unit.insert_steps()
-        unit.held.clear()
-        if kind is not AttemptResult:
-            unit.release_dependents()
-    try:
-        return _APPLY[kind](unit, request)
-    except WeftError as error:
-        return error
-    except Exception as error:
-        # Only an operation has its own savepoint, because its input comes from users.
-        if kind is not Operate or not _is_of_one_request(error):
-            raise
-        return _refusal(error)
+    def _note_ids(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._inserted.append(row[0])
+            yield row
 
+    def _dependents_of_seqs(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield rows of tasks that were just inserted, with `seq` for ids: it was counted, not looked up."""
+        (last,) = self.execute(SQL["last_seq"]).fetchone()
+        seqs = {task_id: seq for seq, task_id in enumerate(self._inserted, last + 1 - len(self._inserted))}
+        for dependency, dependent, is_required in rows:
+            yield seqs[dependency], seqs[dependent], is_required
 
-def _is_of_one_request(error: Exception) -> bool:
-    """Return whether the error concerns only its request, and not the file or the connection."""
-    return not isinstance(error, sqlite3.Error) or isinstance(error, _REQUEST_ERRORS)
+    def release_dependents(self) -> None:
+        """Release the dependents of tasks that ended. Must run before other requests read or write tasks."""
+        unit = self.unit
+        for ended, is_completed in ((unit.completed, True), (unit.unsuccessful, False)):
+            if ended:
+                self.execute(_RELEASE, (json_text([seq for _, seq in ended]), is_completed))
+                ended.clear()
 
-
-def _refusal(error: Exception) -> WeftError:
-    return refusal_of(error, reason=str(error), is_of_driver=isinstance(error, sqlite3.Error))
+    def write_events(self) -> None:
+        """Append the collected events to the log, last, so that their numbers follow the order of commits."""
+        if events := self.unit.events:
+            rows = [
+                (kind, task, tree, user, micros(at), facts) for kind, task, tree, user, at, facts in events
+            ]
+            self.executemany(SQL["insert_event"], rows)

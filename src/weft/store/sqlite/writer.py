@@ -13,11 +13,10 @@ from weft.clock import Clock
 from weft.gc_tuning import pause_collector
 from weft.limits import Backoff
 from weft.store.group_commit import Done
-from weft.store.models import AddTemplates
-from weft.store.protocol import ClaimResult
-from weft.store.requests import Operate, Request
+from weft.store.models import ClaimResult
+from weft.store.sqlite.commit import commit_group
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
-from weft.store.sqlite.transaction import commit_group
+from weft.store.unit_of_work import Request, is_large
 
 SMALL_GROUP = 8
 """Number of requests, and of claimed tasks, that take a fraction of a millisecond to write. A thread switch
@@ -35,7 +34,7 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._is_leaving = threading.Event()
+        self._is_exiting = threading.Event()
         self._path = path
         self._waits_for_disk = waits_for_disk
         self._last_claimed = 0
@@ -54,9 +53,9 @@ class Writer:
                 return
         self._queue.put((asyncio.get_running_loop(), requests, done))
 
-    def leave(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for another process that holds the lock."""
-        self._is_leaving.set()
+        self._is_exiting.set()
 
     def stop(self) -> None:
         """End the thread. No commit may be running."""
@@ -69,7 +68,7 @@ class Writer:
             len(requests) <= SMALL_GROUP
             and self._last_claimed <= SMALL_GROUP
             and not self._waits_for_disk
-            and not any(isinstance(request, Operate | AddTemplates) for request in requests)
+            and not any(map(is_large, requests))
         )
 
     def _run(self) -> None:
@@ -89,7 +88,7 @@ class Writer:
         outcomes = self._outcomes(requests)
         while _is_busy(outcomes) and time.monotonic() < deadline:
             failures += 1
-            if self._is_leaving.wait(LOCK_BACKOFF.delay_after(failures)):
+            if self._is_exiting.wait(LOCK_BACKOFF.delay_after(failures)):
                 break
             outcomes = self._outcomes(requests)
         return translated(outcomes, self._path) if isinstance(outcomes, sqlite3.Error) else outcomes

@@ -1,7 +1,7 @@
 -- Conditions use `status || ''` where the planner must use the index of ids, and not the index of tasks in progress:
 -- with that one it would scan all tasks of a worker for each id.
 
--- name: start_tasks
+-- name: start_task(id, worker, now, everyone, user_id) set
 UPDATE tasks
 SET status = 'in_progress', started_at = wanted.now, updated_at = wanted.now,
     attempt = tasks.attempt + 1, worker = wanted.worker, ready_at = NULL
@@ -11,7 +11,7 @@ WHERE tasks.id = wanted.id AND tasks.status = 'pending' AND tasks.origin_type IS
   AND (wanted.everyone OR tasks.user_id IS NOT DISTINCT FROM wanted.user_id)
 RETURNING tasks.id, tasks.attempt, tasks.task_tree_id, tasks.user_id;
 
--- name: report_progress
+-- name: report_progress(id, attempt, worker, user_id, now, progress) set
 UPDATE tasks SET progress = wanted.progress, updated_at = wanted.now
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[], $6::double precision[])
     AS wanted (id, attempt, worker, user_id, now, progress)
@@ -19,7 +19,7 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
--- name: finish_tasks
+-- name: finish_task(id, attempt, worker, user_id, now, status, result, error, progress) set
 UPDATE tasks
 SET status = wanted.status, result = wanted.result, error = wanted.error,
     progress = coalesce(wanted.progress, tasks.progress),
@@ -29,9 +29,9 @@ FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[]
     AS wanted (id, attempt, worker, user_id, now, status, result, error, progress)
 WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.attempt = wanted.attempt
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
-RETURNING tasks.id, tasks.has_children;
+RETURNING tasks.id, tasks.seq, tasks.has_children;
 
--- name: retry_tasks
+-- name: retry_task(id, attempt, worker, user_id, now, ready_at, error) set
 -- Records failed attempts and schedules the next ones in one write.
 UPDATE tasks
 SET status = 'pending', started_at = NULL, progress = 0, updated_at = wanted.now, worker = NULL,
@@ -42,7 +42,7 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
--- name: release_task
+-- name: release_task(id, attempt, worker, user_id, now) set
 UPDATE tasks SET worker = NULL, updated_at = wanted.now
 FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::text[], $5::timestamptz[])
     AS wanted (id, attempt, worker, user_id, now)
@@ -50,25 +50,9 @@ WHERE tasks.id = wanted.id AND tasks.status || '' = 'in_progress' AND tasks.atte
   AND tasks.worker = wanted.worker AND tasks.user_id IS NOT DISTINCT FROM wanted.user_id
 RETURNING tasks.id;
 
--- name: suspend_task
--- Ends an attempt without an outcome. $1 id, $2 attempt, $3 worker, $4 user_id, $5 now, $6 wake_at
-UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0, updated_at = $5, worker = NULL, ready_at = NULL, losses = 0,
-    wake_at = $6
-WHERE id = $1 AND status || '' = 'in_progress' AND attempt = $2 AND worker = $3 AND user_id IS NOT DISTINCT FROM $4
-RETURNING id;
-
--- name: has_ended
--- Whether at least one of the tasks has ended. $1 ids
-SELECT EXISTS (SELECT FROM tasks WHERE id = ANY ($1::uuid[]) AND status NOT IN ('pending', 'in_progress'));
-
--- name: set_dependencies
-UPDATE tasks SET dependencies = $2 WHERE id = $1;
-
--- name: release_dependents
+-- name: release_dependents(id, is_completed) set
 -- Decrements `waiting_for` of the dependents of ended tasks: optional dependencies in any case, required ones if they
 -- completed. An UPDATE writes each row only once, so the ended dependencies of a task are counted first.
--- $1 ids, $2 whether they completed
 UPDATE tasks SET waiting_for = waiting_for - released.dependencies
 FROM (
     SELECT dependents.task_id, count(*) AS dependencies
@@ -77,3 +61,33 @@ FROM (
     GROUP BY dependents.task_id
 ) AS released
 WHERE tasks.id = released.task_id AND tasks.origin_type IS DISTINCT FROM 'archive';
+
+-- name: delete_dependents_of(id) set
+-- Must run before the records are updated or deleted, while they still have their old dependencies.
+WITH old AS MATERIALIZED (
+    SELECT tasks.id AS task_id, dependency.id AS dependency_id
+    FROM tasks, json_to_recordset(tasks.dependencies::json) AS dependency (id uuid)
+    WHERE tasks.id = ANY ($1::uuid[])
+)
+DELETE FROM dependents USING old
+WHERE dependents.dependency_id = old.dependency_id AND dependents.task_id = old.task_id;
+
+-- name: insert_dependents_of(id) set
+-- From the dependencies in the records.
+INSERT INTO dependents (dependency_id, task_id, is_required)
+SELECT dependency.id, tasks.id, dependency.required
+FROM tasks, json_to_recordset(tasks.dependencies::json) AS dependency (id uuid, required boolean)
+WHERE tasks.id = ANY ($1::uuid[]);
+
+-- name: recount_waiting(id) set
+-- Recounts the tasks and everything that depends on them.
+UPDATE tasks
+SET waiting_for = (
+    SELECT count(*) FROM json_to_recordset(tasks.dependencies::json) AS dependency (id uuid, required boolean)
+    JOIN tasks AS needed ON needed.id = dependency.id
+    WHERE needed.status <> 'completed'
+      AND NOT (needed.status IN ('failed', 'cancelled') AND NOT dependency.required)
+)
+WHERE id IN (
+    SELECT unnest($1::uuid[]) UNION SELECT task_id FROM dependents WHERE dependency_id = ANY ($1::uuid[])
+) AND origin_type IS DISTINCT FROM 'archive';

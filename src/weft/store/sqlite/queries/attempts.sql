@@ -1,91 +1,75 @@
--- name: start_task
--- ?1 now, ?2 worker, ?3 id, ?4 everyone, ?5 user_id
+-- name: start_task(id, worker, now, everyone, user_id)
 UPDATE tasks
-SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
-WHERE id = ?3 AND status = 'pending' AND origin_type IS NOT 'archive' AND (?4 OR user_id IS ?5)
-RETURNING attempt, task_tree_id, user_id;
+SET status = 'in_progress', started_at = :now, updated_at = :now, attempt = attempt + 1, worker = :worker,
+    ready_at = NULL
+WHERE id = :id AND status = 'pending' AND origin_type IS NOT 'archive' AND (:everyone OR user_id IS :user_id)
+RETURNING id, attempt, task_tree_id, user_id;
 
--- name: claim_task
--- The same transaction has found the task ready or released. ?1 now, ?2 worker, ?3 seq
+-- name: claim_task(now, worker, seq)
+-- The same transaction has found the task ready or released.
 UPDATE tasks
-SET status = 'in_progress', started_at = ?1, updated_at = ?1, attempt = attempt + 1, worker = ?2, ready_at = NULL
-WHERE seq = ?3;
+SET status = 'in_progress', started_at = :now, updated_at = :now, attempt = attempt + 1, worker = :worker,
+    ready_at = NULL
+WHERE seq = :seq;
 
--- name: report_progress
--- ?1 progress, ?2 now, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
-UPDATE tasks SET progress = ?1, updated_at = ?2
-WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+-- name: report_progress(id, attempt, worker, user_id, now, progress)
+UPDATE tasks SET progress = :progress, updated_at = :now
+WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND worker = :worker AND user_id IS :user_id
+RETURNING id;
 
--- name: finish_task
--- ?1 status, ?2 result, ?3 error, ?4 progress, ?5 at, ?6 id, ?7 attempt, ?8 worker, ?9 user_id
+-- name: finish_task(id, attempt, worker, user_id, now, status, result, error, progress)
 UPDATE tasks
-SET status = ?1, result = ?2, error = ?3, progress = coalesce(?4, progress),
-    completed_at = ?5, updated_at = ?5, worker = NULL
-WHERE id = ?6 AND status = 'in_progress' AND attempt = ?7 AND worker = ?8 AND user_id IS ?9
-RETURNING seq, has_children;
+SET status = :status, result = :result, error = :error, progress = coalesce(:progress, progress),
+    completed_at = :now, updated_at = :now, worker = NULL
+WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND worker = :worker AND user_id IS :user_id
+RETURNING id, seq, has_children;
 
--- name: retry_task
+-- name: retry_task(id, attempt, worker, user_id, now, ready_at, error)
 -- Records a failed attempt and schedules the next one in one write.
--- ?1 error, ?2 ready_at, ?3 now, ?4 id, ?5 attempt, ?6 worker, ?7 user_id
 UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?3, worker = NULL, ready_at = ?2,
-    failures = failures + 1, losses = 0, last_error = ?1
-WHERE id = ?4 AND status = 'in_progress' AND attempt = ?5 AND worker = ?6 AND user_id IS ?7;
+SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = :now, worker = NULL, ready_at = :ready_at,
+    failures = failures + 1, losses = 0, last_error = :error
+WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND worker = :worker AND user_id IS :user_id
+RETURNING id;
 
--- name: suspend_task
--- Ends an attempt without an outcome. ?1 now, ?2 wake_at, ?3 id, ?4 attempt, ?5 worker, ?6 user_id
-UPDATE tasks
-SET status = 'pending', started_at = NULL, progress = 0.0, updated_at = ?1, worker = NULL, ready_at = NULL, losses = 0,
-    wake_at = ?2
-WHERE id = ?3 AND status = 'in_progress' AND attempt = ?4 AND worker = ?5 AND user_id IS ?6;
+-- name: release_task(id, attempt, worker, user_id, now)
+UPDATE tasks SET worker = NULL, updated_at = :now
+WHERE id = :id AND status = 'in_progress' AND attempt = :attempt AND worker = :worker AND user_id IS :user_id
+RETURNING id;
 
--- name: has_ended
--- Whether at least one of the tasks has ended. ?1 JSON list of ids
-SELECT EXISTS (
-    SELECT 1 FROM json_each(?1) AS wanted JOIN tasks ON tasks.id = wanted.value
-    WHERE tasks.status NOT IN ('pending', 'in_progress')
-);
-
--- name: set_dependencies
-UPDATE tasks SET dependencies = ?1 WHERE id = ?2;
-
--- name: release_task
--- ?1 now, ?2 id, ?3 attempt, ?4 worker, ?5 user_id
-UPDATE tasks SET worker = NULL, updated_at = ?1
-WHERE id = ?2 AND status = 'in_progress' AND attempt = ?3 AND worker = ?4 AND user_id IS ?5;
-
--- name: release_dependents
+-- name: release_dependents(ended, is_completed)
 -- Decrements `waiting_for` of the dependents of ended tasks: optional dependencies in any case, required ones if they
 -- completed. Handles all tasks that ended in a transaction at once, so that each dependent is written once.
--- ?1 JSON list of seq, ?2 whether they completed
+-- `ended`: JSON list of seq
 UPDATE tasks SET waiting_for = waiting_for - released.dependencies
 FROM (
     SELECT dependents.dependent, count(*) AS dependencies
-    FROM json_each(?1) AS ended
-    CROSS JOIN dependents ON dependents.dependency = ended.value AND (?2 OR NOT dependents.is_required)
+    FROM json_each(:ended) AS ended
+    CROSS JOIN dependents ON dependents.dependency = ended.value AND (:is_completed OR NOT dependents.is_required)
     GROUP BY dependents.dependent
 ) AS released
 WHERE tasks.seq = released.dependent AND tasks.origin_type IS NOT 'archive';
 
--- name: insert_dependent_of_seq
-INSERT INTO dependents (dependency, dependent, is_required) VALUES (?, ?, ?);
+-- name: insert_dependent_of_seq(dependency, dependent, is_required)
+INSERT INTO dependents (dependency, dependent, is_required) VALUES (:dependency, :dependent, :is_required);
 
--- name: insert_dependent
--- ?1 id of the dependency, ?2 id of the dependent, ?3 whether it is required
+-- name: insert_dependents_of(id)
+-- From the dependencies in the record.
 INSERT INTO dependents (dependency, dependent, is_required)
-VALUES ((SELECT seq FROM tasks WHERE id = ?1), (SELECT seq FROM tasks WHERE id = ?2), ?3);
+SELECT (SELECT seq FROM tasks WHERE id = named.value ->> 'id'), task.seq, named.value ->> 'required'
+FROM tasks AS task, json_each(task.dependencies) AS named WHERE task.id = :id;
 
--- name: delete_dependents_of
+-- name: delete_dependents_of(id)
 -- Must run before the record is updated or deleted, while it still has its old dependencies.
 DELETE FROM dependents
-WHERE dependent = (SELECT seq FROM tasks WHERE id = ?1)
+WHERE dependent = (SELECT seq FROM tasks WHERE id = :id)
   AND dependency IN (
-    SELECT needed.seq FROM json_each((SELECT dependencies FROM tasks WHERE id = ?1)) AS named
+    SELECT needed.seq FROM json_each((SELECT dependencies FROM tasks WHERE id = :id)) AS named
     JOIN tasks AS needed ON needed.id = named.value ->> 'id'
   );
 
--- name: recount_waiting
--- Recounts a task and everything that depends on it. ?1 id
+-- name: recount_waiting(id)
+-- Recounts a task and everything that depends on it.
 UPDATE tasks
 SET waiting_for = (
     SELECT count(*) FROM json_each(tasks.dependencies) AS dependency
@@ -94,7 +78,7 @@ SET waiting_for = (
       AND NOT (needed.status IN ('failed', 'cancelled') AND NOT (dependency.value ->> 'required'))
 )
 WHERE (
-    id = ?1
-    OR seq IN (SELECT dependent FROM dependents WHERE dependency = (SELECT seq FROM tasks WHERE id = ?1))
+    id = :id
+    OR seq IN (SELECT dependent FROM dependents WHERE dependency = (SELECT seq FROM tasks WHERE id = :id))
   )
   AND origin_type IS NOT 'archive';

@@ -1,35 +1,4 @@
--- name: running_flows
--- Roots of the flows that are marked to be run, oldest first. $1 everyone, $2 user_id
-SELECT id FROM tasks WHERE is_running AND ($1::boolean OR user_id IS NOT DISTINCT FROM $2) ORDER BY seq;
-
--- name: run_flow
--- $1 root, $2 everyone, $3 user_id
-UPDATE tasks SET is_running = true
-WHERE id = $1 AND parent_id IS NULL AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
-RETURNING id;
-
--- name: stop_flow
-UPDATE tasks SET is_running = false
-WHERE id = $1 AND ($2::boolean OR user_id IS NOT DISTINCT FROM $3)
-RETURNING id;
-
--- name: end_flow
--- Only if no task of the flow is ready, delayed or in progress. Steps do not count: a step may wait for a person while
--- the task that made it is suspended. $1 root
-UPDATE tasks SET is_running = false
-WHERE id = $1 AND is_running
-  AND NOT EXISTS (
-    SELECT FROM tasks AS task
-    WHERE task.task_tree_id = $1 AND task.status = 'pending' AND task.waiting_for = 0 AND NOT task.schedule_enabled
-  )
-  AND NOT EXISTS (SELECT FROM tasks AS task WHERE task.task_tree_id = $1 AND task.status = 'in_progress'
-    AND task.step_of IS NULL)
-RETURNING id;
-
--- name: is_running
-SELECT is_running FROM tasks WHERE id = $1;
-
--- name: claim_tasks
+-- name: claim_tasks(roots, worker, now, slots, limited, left, known)
 -- Claims released tasks first (in progress, but without a worker), then ready ones; both by priority and creation order.
 -- The methods of the ready tasks are found with one index lookup per method, however many tasks there are. Each method
 -- is queried separately for its next tasks, since it has its own limit; only the rows found are sorted.
@@ -123,7 +92,7 @@ FROM (
 LEFT JOIN claimed ON true
 ORDER BY turn, priority, seq;
 
--- name: next_ready_at
+-- name: next_ready_at(roots, worker, now)
 -- When the next delayed task of the flows can start. Only future times count: a task that is due and was not claimed
 -- waits for something else. $1 roots, $2 worker, $3 now
 SELECT min(found.ready_at)
@@ -134,50 +103,18 @@ CROSS JOIN LATERAL (
 ) AS found
 WHERE flow.id = ANY ($1::uuid[]) AND flow.is_running AND EXISTS (SELECT FROM workers WHERE workers.id = $2);
 
--- name: add_worker
--- May be repeated, because the reply to the first call may have been lost.
+-- name: add_worker(worker, lease_until, methods)
+-- May be repeated, because the reply to the first call may have been lost. Removes rows of processes that died long ago:
+-- nobody needs their last transaction.
+WITH old AS (DELETE FROM writers WHERE at < clock_timestamp() - interval '7 days')
 INSERT INTO workers (id, lease_until, methods) VALUES ($1, $2, $3)
 ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, methods = excluded.methods;
 
--- name: renew_worker
--- Runs without the write lock. $1 id, $2 seconds, $3 now, or null for the server's time
-UPDATE workers SET lease_until = coalesce($3, clock_timestamp()) + $2 WHERE id = $1 RETURNING id;
+-- name: renew_worker(worker, lease, now)
+-- Runs without the write lock; without `now`, it is the server's time.
+UPDATE workers SET lease_until = coalesce(:now, clock_timestamp()) + :lease WHERE id = :worker RETURNING id;
 
--- name: remove_workers
-DELETE FROM workers WHERE id = ANY ($1::text[]);
-
--- name: list_workers
-SELECT id FROM workers ORDER BY id;
-
--- name: restart_delays
--- Delays that began in the future, because the clock was set back since. $1 now
-UPDATE tasks SET ready_at = $1 + (ready_at - updated_at), updated_at = $1
-WHERE status = 'pending' AND ready_at IS NOT NULL AND updated_at > $1
-RETURNING id, attempt, '' AS worker, task_tree_id, user_id, ready_at;
-
--- name: shorten_leases
--- $1 the end of a lease that begins now
-UPDATE workers SET lease_until = $1 WHERE lease_until > $1;
-
--- name: expired_workers
+-- name: expired_workers(expired_at)
 -- The rows stay locked until the end of the transaction: a worker that renews its lease meanwhile waits, and then finds
 -- that it was declared dead. A worker that renewed before is not found here.
--- $1 the time before which a lease has expired, or null
 SELECT id FROM workers WHERE lease_until < $1 FOR UPDATE;
-
--- name: unknown_workers
--- Workers that claimed tasks after they were declared dead: no lease covers those claims.
-SELECT DISTINCT worker FROM tasks
-WHERE status = 'in_progress' AND step_of IS NULL AND worker IS NOT NULL
-  AND NOT EXISTS (SELECT FROM workers WHERE workers.id = tasks.worker);
-
--- name: tasks_of_worker
-SELECT id, attempt, worker, task_tree_id, user_id FROM tasks
-WHERE status = 'in_progress' AND step_of IS NULL AND worker = $1;
-
--- name: release_all
--- $1 workers, $2 now, $3 how many lost attempts to add: 1 if the workers died, 0 if they shut down
-UPDATE tasks SET worker = NULL, updated_at = $2, losses = losses + $3
-FROM unnest($1::text[]) AS gone (worker)
-WHERE tasks.status = 'in_progress' AND tasks.step_of IS NULL AND tasks.worker = gone.worker
-RETURNING tasks.id, tasks.attempt, gone.worker, tasks.task_tree_id, tasks.user_id, tasks.seq;
