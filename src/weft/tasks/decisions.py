@@ -38,17 +38,17 @@ class Snapshot(Struct, frozen=True):
     """The tasks of `ReadSet.unfinished_runs_of` that have a copied flow that is still running."""
 
     def task(self, task_id: TaskId) -> Task:
-        found = self.tasks.get(task_id)
-        if found is None:
-            raise TaskNotFound(task_id=task_id)
-        return found
+        return _found(self.tasks, task_id)
 
     def flow_of(self, task_id: TaskId) -> Flow:
         """Return the flow that contains the task. Raise TaskNotFound if it is missing."""
-        found = self.flows.get(task_id)
-        if found is None:
-            raise TaskNotFound(task_id=task_id)
-        return found
+        return _found(self.flows, task_id)
+
+
+def _found(records: Mapping[TaskId, T], task_id: TaskId) -> T:
+    if task_id not in records:
+        raise TaskNotFound(task_id=task_id)
+    return records[task_id]
 
 
 class WriteSet(Struct, frozen=True, kw_only=True):
@@ -81,3 +81,21 @@ class Operation(Protocol[T]):
     def decide(self, found: Snapshot) -> "Decision[T]":
         """Return the changes. Raise RequestError if a rule forbids them."""
         ...
+
+
+class TaskOperation(Struct, frozen=True):
+    """An operation that reads one task."""
+
+    task_id: TaskId
+
+    def needs(self) -> ReadSet:
+        return ReadSet(tasks=(self.task_id,))
+
+
+class FlowOperation(Struct, frozen=True):
+    """An operation that reads a task and the whole flow that contains it."""
+
+    task_id: TaskId
+
+    def needs(self) -> ReadSet:
+        return ReadSet(flows_of=(self.task_id,))

@@ -6,7 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from weft.ids import TaskId
-from weft.tasks.record import JsonObject
+from weft.tasks.record import JsonObject, Task
 
 
 class EventType(StrEnum):
@@ -50,6 +50,11 @@ class NewEvent(Struct, frozen=True):
     user_id: str | None
     at: datetime
     facts: JsonObject = {}
+
+
+def task_event(kind: EventType, task: Task, at: datetime, facts: JsonObject) -> NewEvent:
+    """Return an event of a task."""
+    return NewEvent(kind, task.id, task.task_tree_id or task.id, task.user_id, at, facts)
 
 
 class Event(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from weft.limits import Backoff
-from weft.tasks.parsing.problems import Problem, joined, nearest, shown
+from weft.tasks.parsing.problems import Problem, nearest, problem_at
 from weft.tasks.record import Task
 
 _MAX_DELAY_SECONDS = 7 * 24 * 3600.0
@@ -50,8 +50,7 @@ def retry_problems(task: Task, *, path: str = "") -> list[Problem]:
             known = RetryPolicy.__struct_encode_fields__
             hint = "".join(nearest(str(key), known) for key in given if key not in known)
         reason = f"{str(error).replace('`$', '`retry')}{hint}"
-        where = joined(joined(path, "params"), "retry")
-        return [Problem("params", reason, "a retry policy", shown(given), where)]
+        return [problem_at(path, "params.retry", reason, "a retry policy", given, field="params")]
     return []
 
 
@@ -71,7 +70,5 @@ def timeout_problems(task: Task, *, path: str = "") -> list[Problem]:
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if limit is None or (is_number and limit > 0 and math.isfinite(limit)):
         return []
-    where = joined(joined(path, "params"), "timeout_seconds")
-    return [
-        Problem("params", "timeout_seconds must be a number above 0", "a number above 0", shown(limit), where)
-    ]
+    reason = "timeout_seconds must be a number above 0"
+    return [problem_at(path, "params.timeout_seconds", reason, "a number above 0", limit, field="params")]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from weft.tasks.parsing.problems import Problem, joined, shown
+from weft.tasks.parsing.problems import Problem, problem_at
 from weft.tasks.record import JsonObject, Task, evolve
 
 PROGRAM = "program"
@@ -37,7 +37,7 @@ def folder_problems(params: Any, *, path: str = "", stored: Any = None) -> list[
         "params.program.folder is not allowed: the process that runs a program chooses its folder, and so "
         "its weft.toml; leave it out"
     )
-    return [Problem("params", reason, "no folder", shown(given), joined(path, f"params.{PROGRAM}.{FOLDER}"))]
+    return [problem_at(path, f"params.{PROGRAM}.{FOLDER}", reason, "no folder", given, field="params")]
 
 
 def in_folder(task: Task, folder: str | None) -> Task:

@@ -129,16 +129,9 @@ def _complete(task: Task, move: Completed) -> Task:
     )
 
 
-def _fail(task: Task, move: Failed) -> Task:
-    return evolve(
-        task, status=Status.FAILED, error=error_text(move.error), completed_at=move.at, updated_at=move.at
-    )
-
-
-def _cancel(task: Task, move: Cancelled) -> Task:
-    return evolve(
-        task, status=Status.CANCELLED, error=error_text(move.error), completed_at=move.at, updated_at=move.at
-    )
+def _end(task: Task, move: Failed | Cancelled) -> Task:
+    error, status = error_text(move.error), Status(move.verb)
+    return evolve(task, status=status, error=error, completed_at=move.at, updated_at=move.at)
 
 
 def _retry(task: Task, move: Retried) -> Task:
@@ -155,23 +148,28 @@ def _retry(task: Task, move: Retried) -> Task:
 
 TRANSITIONS: dict[tuple[Status, type[Move]], Callable[[Task, Any], Task]] = {
     (Status.PENDING, Started): _start,
-    (Status.PENDING, Cancelled): _cancel,
+    (Status.PENDING, Cancelled): _end,
     (Status.IN_PROGRESS, Progressed): _progress,
     (Status.IN_PROGRESS, Completed): _complete,
-    (Status.IN_PROGRESS, Failed): _fail,
-    (Status.IN_PROGRESS, Cancelled): _cancel,
+    (Status.IN_PROGRESS, Failed): _end,
+    (Status.IN_PROGRESS, Cancelled): _end,
     (Status.FAILED, Retried): _retry,
 }
 
 
 def transition(task: Task, move: Move) -> Task:
     """Return the task after the move. Raise InvalidTransition or FrozenTask if it is not allowed."""
-    if task.is_frozen:
-        raise FrozenTask(task_id=task.id)
+    require_changeable(task)
     apply = TRANSITIONS.get((task.status, type(move)))
     if apply is None:
         raise InvalidTransition(task_id=task.id, status=task.status, move=move.verb)
     return apply(task, move)
+
+
+def require_changeable(task: Task) -> None:
+    """Raise FrozenTask if the task is archived."""
+    if task.is_frozen:
+        raise FrozenTask(task_id=task.id)
 
 
 def require_object(result: Any) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.limits import MAX_ANSWER_CHARACTERS
-from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
+from weft.tasks.decisions import Decision, FlowOperation, Snapshot, WriteSet
 from weft.tasks.operations.lifecycle import moved
 from weft.tasks.parsing.problems import shown
 from weft.tasks.questions import (
@@ -61,18 +61,14 @@ class Answered(Struct, frozen=True):
     """Whether the same answer was already stored, so that nothing was changed."""
 
 
-class AnswerQuestion(Struct, frozen=True, kw_only=True):
+class AnswerQuestion(FlowOperation, frozen=True, kw_only=True):
     """Stores the answer to the question `task_id`, and marks its flow to be run.
 
     Repeating the same answer changes nothing, so a client that lost the reply can send it again.
     """
 
-    task_id: TaskId
     answer: str
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[Answered]:
         flow = found.flow_of(self.task_id)
@@ -93,18 +89,14 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True):
         return Decision(changes, Answered(answered))
 
 
-class ResumeSuspended(Struct, frozen=True):
+class ResumeSuspended(FlowOperation, frozen=True):
     """Resumes tasks of a flow that wait for a person, without an answer; the value is their ids.
 
     Used when somebody is available to answer now. With `overdue_at`, only tasks with a question that is
     overdue at that time are resumed.
     """
 
-    task_id: TaskId
     overdue_at: datetime | None = None
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)

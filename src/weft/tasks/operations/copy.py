@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from msgspec import Struct
-
 from weft.errors import RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
-from weft.tasks.events import EventType, NewEvent
+from weft.tasks.decisions import Decision, FlowOperation, Snapshot, WriteSet
+from weft.tasks.events import EventType, task_event
 from weft.tasks.flow import Flow, find_step_owners, reachable
 from weft.tasks.operations.submit import created_event
 from weft.tasks.parsing.inputs import mapping_problems
@@ -82,10 +80,10 @@ def derive(
         )
         for task_id in selected
     ]
-    return _decision(flow, Flow(made), flow[top], now)
+    return _decision(Flow(made), flow[top], now)
 
 
-def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
+def _decision(derived: Flow, source: Task, now: datetime) -> Decision[Flow]:
     # A link or an archive of a part of a tree has lost its dependencies, so a copy of it could not be run.
     dangling = [
         problem for task in derived if task.status is Status.PENDING for problem in mapping_problems(task)
@@ -93,14 +91,8 @@ def _decision(source_flow: Flow, derived: Flow, source: Task, now: datetime) -> 
     if dangling:
         raise InvalidTasks(dangling)
     sources = frozenset(task.original_task_id for task in derived if task.original_task_id is not None)
-    referenced = NewEvent(
-        EventType.TASK_REFERENCED,
-        source.id,
-        source_flow.root.id,
-        source.user_id,
-        now,
-        {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)},
-    )
+    facts = {"by": derived.root.id, "origin": derived.root.origin_type, "tasks": len(derived)}
+    referenced = task_event(EventType.TASK_REFERENCED, source, now, facts)
     changes = WriteSet(
         added=tuple(derived), recounted=sources, events=(created_event(derived, now), referenced)
     )
@@ -168,15 +160,18 @@ def _finished(task: Task, new_ids: NewIds, origin: Origin, source: TaskId | None
     )
 
 
+def with_params(task: Task, **entries: object) -> Task:
+    """Return the task with entries of its `params` set."""
+    return evolve(task, params={**(task.params or {}), **entries})
+
+
 def _remapped_params(task: Task, new_ids: NewIds) -> dict[str, object] | None:
     """Return the params with `input_mappings` ("<dependency id>.path") that refer to the new records."""
     mappings = (task.params or {}).get("input_mappings")
-    if task.params is None or not isinstance(mappings, dict):
+    if not isinstance(mappings, dict):
         return task.params
-    return {
-        **task.params,
-        "input_mappings": {name: _remapped_path(path, new_ids) for name, path in mappings.items()},
-    }
+    remapped_paths = {name: _remapped_path(path, new_ids) for name, path in mappings.items()}
+    return {**(task.params or {}), "input_mappings": remapped_paths}
 
 
 def _remapped_path(path: object, new_ids: NewIds) -> object:
@@ -210,10 +205,9 @@ class NotInCopy(RequestError):
         self.task_ids = tuple(task_ids)
 
 
-class CopyTasks(Struct, frozen=True, kw_only=True):
+class CopyTasks(FlowOperation, frozen=True, kw_only=True):
     """Copies a task and its descendants, with some of them linked; the value is the new flow."""
 
-    task_id: TaskId
     linked: frozenset[TaskId] = frozenset()
     with_dependencies: bool = False
     is_newest: bool = False
@@ -222,9 +216,6 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
     """Whether copies of runs may reuse earlier model responses; otherwise they request them again."""
     new_id: NewTaskId
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
@@ -239,7 +230,7 @@ class CopyTasks(Struct, frozen=True, kw_only=True):
         if task.id in self.linked:
             return as_link(task, new_ids)
         copy = as_copy(without_pinned_program(task) if self.is_newest else task, new_ids)
-        return evolve(copy, params={**(copy.params or {}), "reuse": True}) if self.is_reusing else copy
+        return with_params(copy, reuse=True) if self.is_reusing else copy
 
 
 def select(
@@ -265,40 +256,36 @@ def select(
     return selected
 
 
-class LinkTasks(Struct, frozen=True, kw_only=True):
+class LinkTasks(FlowOperation, frozen=True, kw_only=True):
     """Links a task and its descendants, without steps of runs; the value is the new flow."""
 
-    task_id: TaskId
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
-
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
-        made = find_step_owners(flow)
         # The link of a run is its result; the steps of the source show how it was made.
-        selected = [node for node in flow.subtree(self.task_id) if node == self.task_id or node not in made]
-        require_completed((flow[task_id] for task_id in selected), what="linked")
+        selected = _completed(flow, self.task_id, what="linked")
         return derive(flow, selected, as_link, new_id=self.new_id, now=self.now)
 
 
-class ArchiveTasks(Struct, frozen=True, kw_only=True):
+class ArchiveTasks(FlowOperation, frozen=True, kw_only=True):
     """Archives a task and its descendants; the value is the new, frozen flow."""
 
-    task_id: TaskId
     new_id: NewTaskId
     now: datetime
 
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
-
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
-        selected = flow.subtree(self.task_id)
-        made = find_step_owners(flow)
         # A completed run may have failed or cancelled steps, which are archived with it.
-        not_steps = (flow[node] for node in selected if node == self.task_id or node not in made)
-        require_completed(not_steps, what="archived")
+        _completed(flow, self.task_id, what="archived")
+        selected = flow.subtree(self.task_id)
         return derive(flow, selected, as_archive, new_id=self.new_id, now=self.now)
+
+
+def _completed(flow: Flow, task_id: TaskId, *, what: str) -> list[TaskId]:
+    """Return the task and its descendants without steps. Raise unless all of these are completed."""
+    made = find_step_owners(flow)
+    selected = [node for node in flow.subtree(task_id) if node == task_id or node not in made]
+    require_completed((flow[node] for node in selected), what=what)
+    return selected

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec import Struct
 
-from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
-from weft.tasks.events import EventType, NewEvent
+from weft.ids import NewTaskId
+from weft.tasks.decisions import Decision, FlowOperation, ReadSet, Snapshot, TaskOperation, WriteSet
+from weft.tasks.events import EventType, task_event
 from weft.tasks.flow import Flow
-from weft.tasks.operations.copy import NewIds, as_copy, derive, select
+from weft.tasks.operations.copy import NewIds, as_copy, derive, select, with_params
 from weft.tasks.record import Task, evolve
 from weft.tasks.schedules.schedule import (
     CatchUp,
@@ -49,7 +49,7 @@ class _Skipped(Struct, frozen=True):
     why: str
 
 
-class FireSchedule(Struct, frozen=True, kw_only=True):
+class FireSchedule(FlowOperation, frozen=True, kw_only=True):
     """Fires a schedule that is due; the value is a `Firing`.
 
     `next_run_at` of the scheduled task is advanced in the same transaction. So the task and the due time
@@ -58,7 +58,6 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
     second finds the run of the first.
     """
 
-    task_id: TaskId
     new_id: NewTaskId
     now: datetime
 
@@ -111,14 +110,16 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
         )
         events = []
         if skipped is not None:
-            events.append(self._event(task, EventType.SCHEDULE_SKIPPED, _skip_facts(schedule, skipped)))
+            events.append(
+                task_event(EventType.SCHEDULE_SKIPPED, task, self.now, _skip_facts(schedule, skipped))
+            )
         if next_run_at is None:
-            events.append(self._event(task, EventType.SCHEDULE_ENDED, {"runs": run_count}))
+            events.append(task_event(EventType.SCHEDULE_ENDED, task, self.now, {"runs": run_count}))
         if chosen is None:
             return Decision(WriteSet(updated=(moved,), events=tuple(events)), Firing())
         made = self._copy(flow, chosen)
         fired: dict[str, object] = {"due_at": chosen.isoformat(), "run": made.value.root.id}
-        events.append(self._event(task, EventType.SCHEDULE_FIRED, fired))
+        events.append(task_event(EventType.SCHEDULE_FIRED, task, self.now, fired))
         changes = WriteSet(
             added=made.changes.added,
             updated=(moved,),
@@ -140,27 +141,18 @@ class FireSchedule(Struct, frozen=True, kw_only=True):
 
         def make(task: Task, new_ids: NewIds) -> Task:
             copy = as_copy(task, new_ids)
-            if task.id == self.task_id:
-                copy = evolve(copy, params={**(copy.params or {}), "firing": firing})
-            return copy
+            return with_params(copy, firing=firing) if task.id == self.task_id else copy
 
         return derive(flow, selected, make, new_id=self.new_id, now=self.now)
 
-    def _event(self, task: Task, kind: EventType, facts: dict[str, object]) -> NewEvent:
-        return NewEvent(kind, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts)
 
-
-class ReplanSchedule(Struct, frozen=True):
+class ReplanSchedule(TaskOperation, frozen=True):
     """Recomputes the due time of a schedule that was fired in the future; the value is whether it was.
 
     A firing is in the future when the clock has been set back since.
     """
 
-    task_id: TaskId
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(tasks=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[bool]:
         task = found.task(self.task_id)
@@ -168,14 +160,8 @@ class ReplanSchedule(Struct, frozen=True):
             return Decision(WriteSet(), False)
         moved = evolve(planned(task, after=self.now), updated_at=self.now)
         facts = {"from": shown_time(task.next_run_at), "to": shown_time(moved.next_run_at)}
-        event = NewEvent(
-            EventType.SCHEDULE_REPLANNED,
-            task.id,
-            task.task_tree_id or task.id,
-            task.user_id,
-            self.now,
-            {**facts, "why": "the clock was put back"},
-        )
+        facts["why"] = "the clock was put back"
+        event = task_event(EventType.SCHEDULE_REPLANNED, task, self.now, facts)
         return Decision(WriteSet(updated=(moved,), events=(event,)), True)
 
 

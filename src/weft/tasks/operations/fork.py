@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import field
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.ids import NewTaskId, TaskId
-from weft.tasks.decisions import Decision, ReadSet, Snapshot
+from weft.tasks.decisions import Decision, FlowOperation, Snapshot
 from weft.tasks.flow import Flow, find_step_owners
-from weft.tasks.operations.copy import IsStep, NewIds, as_copy, derive
+from weft.tasks.operations.copy import IsStep, NewIds, as_copy, derive, with_params
 from weft.tasks.parsing.problems import nearest, shown
 from weft.tasks.record import JsonObject, Task, evolve
 from weft.tasks.steps import is_step, step_fields
@@ -50,25 +50,21 @@ class UnknownInputs(RequestError):
         self.names = tuple(names)
 
 
-class ForkRun(Struct, frozen=True, kw_only=True):
+class ForkRun(FlowOperation, frozen=True, kw_only=True):
     """Makes a new, pending run with changed inputs; the value is the new flow.
 
     When it runs, steps before `step` that make the same request are taken over from the original run,
     whatever their kind. `step` and later steps are performed.
     """
 
-    task_id: TaskId
     step: str
     """The id or key of the first step to perform; for a question, the step that asked it is used."""
-    inputs: JsonObject = {}
+    inputs: JsonObject = field(default_factory=dict)
     """The inputs to change."""
     is_reusing: bool = True
     """Whether results of other runs may be reused from that step on."""
     new_id: NewTaskId
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[Flow]:
         flow = found.flow_of(self.task_id)
@@ -83,9 +79,7 @@ class ForkRun(Struct, frozen=True, kw_only=True):
 
         def make(source: Task, new_ids: NewIds) -> Task:
             copy = as_copy(source, new_ids)
-            return evolve(
-                copy, inputs={**copy.inputs, **self.inputs}, params={**(copy.params or {}), FORK: fork}
-            )
+            return with_params(evolve(copy, inputs={**copy.inputs, **self.inputs}), fork=fork)
 
         return derive(flow, [self.task_id], make, new_id=self.new_id, now=self.now)
 

@@ -6,8 +6,8 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
-from weft.tasks.events import EventType, NewEvent
+from weft.tasks.decisions import Decision, FlowOperation, ReadSet, Snapshot, TaskOperation, WriteSet
+from weft.tasks.events import EventType, NewEvent, task_event
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import Problem, SeveralProblems, shown
 from weft.tasks.questions import is_question, resumed_tasks
@@ -16,14 +16,10 @@ from weft.tasks.states import Cancelled, Move, Retried, transition
 from weft.tasks.steps import is_step
 
 
-class MoveTask(Struct, frozen=True):
+class MoveTask(TaskOperation, frozen=True):
     """Applies one move to one task; the value is the task afterwards."""
 
-    task_id: TaskId
     move: Move
-
-    def needs(self) -> ReadSet:
-        return ReadSet(tasks=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[Task]:
         task = transition(found.task(self.task_id), self.move)
@@ -39,21 +35,17 @@ def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:
 
 def _event(task: Task, move: Move) -> NewEvent:
     facts: JsonObject = {} if task.error is None else {"error": task.error}
-    return NewEvent(move.event_type, task.id, task.task_tree_id or task.id, task.user_id, move.at, facts)
+    return task_event(move.event_type, task, move.at, facts)
 
 
 _OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
 
 
-class CancelTasks(Struct, frozen=True, kw_only=True):
+class CancelTasks(FlowOperation, frozen=True, kw_only=True):
     """Cancels the task and its descendants; the value is the ids of the cancelled tasks."""
 
-    task_id: TaskId
     reason: str
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
@@ -72,14 +64,10 @@ class CancelTasks(Struct, frozen=True, kw_only=True):
         return Decision(changes, decision.value)
 
 
-class RetryTasks(Struct, frozen=True, kw_only=True):
+class RetryTasks(FlowOperation, frozen=True, kw_only=True):
     """Makes failed tasks pending again; the value is their ids."""
 
-    task_id: TaskId
     now: datetime
-
-    def needs(self) -> ReadSet:
-        return ReadSet(flows_of=(self.task_id,))
 
     def decide(self, found: Snapshot) -> Decision[tuple[TaskId, ...]]:
         flow = found.flow_of(self.task_id)
@@ -157,12 +145,7 @@ def _changes(deleted: dict[TaskId, Flow], now: datetime) -> WriteSet:
         for parent, flow in parents
         if all(child in deleted for child in flow.children[parent])
     ]
-    events = [
-        NewEvent(
-            EventType.TASK_DELETED, task.id, deleted[task.id].root.id, task.user_id, now, {"name": task.name}
-        )
-        for task in tasks
-    ]
+    events = [task_event(EventType.TASK_DELETED, task, now, {"name": task.name}) for task in tasks]
     sources = frozenset(task.original_task_id for task in tasks if task.original_task_id is not None)
     return WriteSet(
         updated=tuple(updated),

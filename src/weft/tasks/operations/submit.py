@@ -5,7 +5,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
-from weft.tasks.events import EventType, NewEvent
+from weft.tasks.events import EventType, NewEvent, task_event
 from weft.tasks.flow import Flow, find_step_owners
 from weft.tasks.parsing.problems import InvalidTasks, Problem
 from weft.tasks.record import JsonObject, Origin, Status, Task, evolve
@@ -121,4 +121,4 @@ def created_event(flow: Flow, now: datetime) -> NewEvent:
     facts: JsonObject = {"tasks": len(flow), "origin": root.origin_type}
     if root.original_task_id is not None:
         facts["source"] = root.original_task_id
-    return NewEvent(EventType.FLOW_CREATED, root.id, root.id, root.user_id, now, facts)
+    return task_event(EventType.FLOW_CREATED, root, now, facts)

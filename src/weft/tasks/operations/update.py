@@ -1,19 +1,19 @@
 """Update fields of a stored task, or the options of a run."""
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
-from weft.ids import TaskId
-from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
-from weft.tasks.events import EventType, NewEvent
+from weft.tasks.decisions import Decision, ReadSet, Snapshot, TaskOperation, WriteSet
+from weft.tasks.events import EventType, task_event
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.parsing.rules import checked_task, flow_problems, node_of
 from weft.tasks.program_params import PROGRAM, folder_of, folder_problems
 from weft.tasks.record import FIELD_NAMES, JsonObject, Status, Task, evolve
 from weft.tasks.schedules.schedule import planned
-from weft.tasks.states import FrozenTask
+from weft.tasks.states import require_changeable
 
 _READ_ONLY = {
     "id": "an id never changes",
@@ -56,31 +56,24 @@ _SCHEDULE_FIELDS = frozenset(
 )
 
 
-class UpdateTask(Struct, frozen=True, kw_only=True):
+class UpdateTask(TaskOperation, frozen=True, kw_only=True):
     """Updates fields of a task; the value is the task afterwards."""
 
-    task_id: TaskId
     fields: JsonObject
     now: datetime
 
     def needs(self) -> ReadSet:
         # Only new dependencies concern the other tasks of the flow.
-        if "dependencies" in self.fields:
-            return ReadSet(tasks=(self.task_id,), flows_of=(self.task_id,))
-        return ReadSet(tasks=(self.task_id,))
+        flows = (self.task_id,) if "dependencies" in self.fields else ()
+        return ReadSet(tasks=(self.task_id,), flows_of=flows)
 
     def decide(self, found: Snapshot) -> Decision[Task]:
         task = found.task(self.task_id)
-        if task.is_frozen:
-            raise FrozenTask(task_id=task.id)
+        require_changeable(task)
         changed = self._changed(task)
         if "dependencies" in self.fields:
             self._check_flow(found.flow_of(self.task_id), changed)
-        facts = {"fields": sorted(self.fields)}
-        event = NewEvent(
-            EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
-        )
-        return Decision(WriteSet(updated=(changed,), events=(event,)), changed)
+        return _updated(changed, self.fields, self.now)
 
     def _changed(self, task: Task) -> Task:
         """Return the task with the new fields. Raise InvalidTasks with all problems found."""
@@ -131,24 +124,22 @@ def _keeps_program(task: Task, params: object) -> bool:
     return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)
 
 
-class ChangeRun(Struct, frozen=True, kw_only=True):
+class ChangeRun(TaskOperation, frozen=True, kw_only=True):
     """Updates entries of a run's `params`, whatever its status; the value is the task afterwards.
 
     A process that runs the task has read `params` already, so the caller must ensure that no process runs it.
     """
 
-    task_id: TaskId
     params: JsonObject
     now: datetime
 
-    def needs(self) -> ReadSet:
-        return ReadSet(tasks=(self.task_id,))
-
     def decide(self, found: Snapshot) -> Decision[Task]:
         task = found.task(self.task_id)
+        require_changeable(task)
         changed = evolve(task, params={**(task.params or {}), **self.params}, updated_at=self.now)
-        facts = {"fields": ["params"]}
-        event = NewEvent(
-            EventType.TASK_UPDATED, task.id, task.task_tree_id or task.id, task.user_id, self.now, facts
-        )
-        return Decision(WriteSet(updated=(changed,), events=(event,)), changed)
+        return _updated(changed, ["params"], self.now)
+
+
+def _updated(task: Task, fields: Iterable[str], now: datetime) -> Decision[Task]:
+    event = task_event(EventType.TASK_UPDATED, task, now, {"fields": sorted(fields)})
+    return Decision(WriteSet(updated=(task,), events=(event,)), task)

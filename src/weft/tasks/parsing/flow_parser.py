@@ -12,7 +12,7 @@ from weft.gc_tuning import pause_collector
 from weft.ids import ANY_ID, NewTaskId, TaskId, is_task_id
 from weft.limits import MAX_NAME_CHARACTERS, MAX_SUGGESTIONS
 from weft.tasks.flow import Flow
-from weft.tasks.parsing.problems import InvalidTasks, Problem, joined, nearest, shown
+from weft.tasks.parsing.problems import InvalidTasks, Problem, joined, nearest, problem_at, shown
 from weft.tasks.parsing.rules import Node, checked_task, flow_problems
 from weft.tasks.program_params import folder_problems
 from weft.tasks.record import JsonObject, Task, evolve
@@ -275,8 +275,7 @@ class _Reader:
             raw.setdefault("progress", 1.0)
 
     def _report(self, draft: Draft, where: str, reason: str, expected: object, actual: object) -> None:
-        field = where.partition("[")[0]
-        self.problems.append(Problem(field, reason, expected, shown(actual), joined(draft.path, where)))
+        self.problems.append(problem_at(draft.path, where, reason, expected, actual))
 
 
 def _node(draft: Draft, dependencies: list[TaskId | None]) -> Node:

@@ -16,7 +16,7 @@ from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.secrets.references import masked
 from weft.secrets.truncation import cut
-from weft.tasks.parsing.problems import Problem, joined, shown
+from weft.tasks.parsing.problems import Problem, joined, problem_at, shown
 from weft.tasks.record import JsonObject, Task
 
 
@@ -53,9 +53,11 @@ def mapped_names(task: Task) -> tuple[str, ...]:
 def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
     """Return a problem for each mapping that is malformed or does not start with the id of a dependency."""
     mappings = _mappings(task)
-    where = joined(joined(path, "params"), "input_mappings")
+    where = "params.input_mappings"
     if not isinstance(mappings, dict):
-        return [Problem("params", "input_mappings must be an object", "an object", shown(mappings), where)]
+        return [
+            problem_at(path, where, "input_mappings must be an object", "an object", mappings, field="params")
+        ]
     known = {dependency.id for dependency in task.dependencies}
     problems = []
     for name, source in mappings.items():
@@ -66,7 +68,7 @@ def mapping_problems(task: Task, *, path: str = "") -> list[Problem]:
                 "which does not start with the id of a dependency"
             )
             problems.append(
-                Problem("params", reason, '"<dependency id>.path"', shown(source), joined(where, name))
+                problem_at(path, f"{where}.{name}", reason, '"<dependency id>.path"', source, field="params")
             )
     return problems
 
@@ -138,7 +140,7 @@ def input_problems(task: Task, *, path: str = "", is_stored: bool = False) -> li
         return list(problems_of(validator, task.inputs, where))
     except ValueError as error:  # nested too deeply for the validator
         reason = f"cannot be checked against input_schema: {error}"
-        return [Problem("inputs", reason, "inputs with less nesting", shown(task.inputs), where)]
+        return [problem_at(path, "inputs", reason, "inputs with less nesting", task.inputs)]
 
 
 def known_problems(
@@ -252,10 +254,6 @@ def _plain(value: Any) -> Any:
 
 def _bad_schema(schema: JsonObject, error: Exception, path: str) -> Problem:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return Problem(
-        field="schemas",
-        reason=f"input_schema is not a usable JSON Schema: {reason}",
-        expected="JSON Schema draft-07 without remote references",
-        actual=shown(schema),
-        path=joined(joined(path, "schemas"), "input_schema"),
-    )
+    reason = f"input_schema is not a usable JSON Schema: {reason}"
+    expected = "JSON Schema draft-07 without remote references"
+    return problem_at(path, "schemas.input_schema", reason, expected, schema, field="schemas")

@@ -137,6 +137,14 @@ class Problem(Struct, frozen=True):
         return f"{self.path or self.field}: {self.reason}"
 
 
+def problem_at(
+    path: str, where: str, reason: str, expected: object, actual: object, *, field: str | None = None
+) -> Problem:
+    """Return a problem of the task at `path`; `where` is a field of it, or an entry of its `field`."""
+    field = field or where.partition("[")[0]
+    return Problem(field, reason, expected, shown(actual), joined(path, where))
+
+
 class SeveralProblems(RequestError):
     """One or more rules are broken."""
 

@@ -8,7 +8,7 @@ from weft.ids import TaskId
 from weft.tasks.flow import find_cycles
 from weft.tasks.parsing.fields import read_task, readable_part
 from weft.tasks.parsing.inputs import input_problems, mapping_problems
-from weft.tasks.parsing.problems import Problem, joined, shown
+from weft.tasks.parsing.problems import Problem, joined, problem_at, shown
 from weft.tasks.policies import retry_problems, timeout_problems
 from weft.tasks.record import JsonObject, Origin, ScheduleType, Status, Task
 from weft.tasks.schedules.expressions import parse_expression
@@ -22,10 +22,7 @@ _ERROR_STATES = frozenset({Status.FAILED, Status.CANCELLED})
 def consistency_problems(task: Task, *, path: str = "") -> list[Problem]:
     """Return a problem for each rule between its fields that the task breaks."""
     found = [*_status_problems(task), *_origin_problems(task), *_schedule_problems(task)]
-    problems = [
-        Problem(field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(path, field))
-        for field, reason, expected, actual in found
-    ]
+    problems = [problem_at(path, *finding) for finding in found]
     if task.params:
         problems += retry_problems(task, path=path) + timeout_problems(task, path=path)
     # A completed task needs no mapping. A link or archive of a part of a tree loses the mapped dependencies.
@@ -61,45 +58,25 @@ def _status_problems(task: Task) -> Iterator[_Finding]:
 
 
 def _origin_problems(task: Task) -> Iterator[_Finding]:
+    source = task.original_task_id
     if task.origin_type in {Origin.LINK, Origin.ARCHIVE}:
-        if task.original_task_id is None:
-            yield (
-                "original_task_id",
-                f"must name the source when origin_type is {task.origin_type}",
-                "the id of a task",
-                None,
-            )
+        when = f"when origin_type is {task.origin_type}"
+        if source is None:
+            yield "original_task_id", f"must name the source {when}", "the id of a task", None
         is_archived_step = task.is_frozen and task.status.is_terminal and is_step(task)
         if task.status is not Status.COMPLETED and not is_archived_step:
-            yield (
-                "status",
-                f"must be completed when origin_type is {task.origin_type}",
-                "completed",
-                task.status.value,
-            )
-    if task.original_task_id == task.id:
-        yield (
-            "original_task_id",
-            "must not be the task itself",
-            "the id of another task",
-            task.original_task_id,
-        )
+            yield "status", f"must be completed {when}", "completed", task.status.value
+    if source == task.id:
+        yield "original_task_id", "must not be the task itself", "the id of another task", source
 
 
 def _schedule_problems(task: Task) -> Iterator[_Finding]:
     if task.max_runs is not None and task.run_count > task.max_runs:
         yield "run_count", "must not be more than max_runs", task.max_runs, task.run_count
-    if (
-        task.schedule_end_at is not None
-        and task.next_run_at is not None
-        and task.next_run_at > task.schedule_end_at
-    ):
-        yield (
-            "next_run_at",
-            "must not be later than schedule_end_at",
-            task.schedule_end_at.isoformat(),
-            task.next_run_at.isoformat(),
-        )
+    end, due = task.schedule_end_at, task.next_run_at
+    if end is not None and due is not None and due > end:
+        reason = "must not be later than schedule_end_at"
+        yield "next_run_at", reason, end.isoformat(), due.isoformat()
     # "When schedule_enabled is false, scheduling fields MAY be present but are ignored."
     if not task.schedule_enabled:
         return
@@ -229,7 +206,4 @@ def _cycle(cycle: Sequence[TaskId], by_id: dict[TaskId, Node], field: str, what:
 
 
 def _problem(node: Node, where: str, reason: str, expected: object, actual: object) -> Problem:
-    field = where.partition("[")[0]
-    return Problem(
-        field=field, reason=reason, expected=expected, actual=shown(actual), path=joined(node.path, where)
-    )
+    return problem_at(node.path, where, reason, expected, actual)

@@ -10,9 +10,10 @@ from weft.ids import TaskId
 from weft.tasks.decisions import Snapshot, WriteSet
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.operations import UpdateTask
+from weft.tasks.operations import ChangeRun, UpdateTask
 from weft.tasks.parsing.problems import InvalidTasks
-from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
+from weft.tasks.record import FIELD_NAMES, Origin, Status, Task, evolve
+from weft.tasks.states import FrozenTask
 
 LATER = NOON + timedelta(hours=1)
 UNKNOWN = TaskId("ffffffff-0000-4000-8000-000000000000")
@@ -211,3 +212,11 @@ def test_a_run_keeps_its_program(flow: Flow, params: Any) -> None:
         "program": program,
         "p": 1,
     }
+
+
+def test_options_of_an_archived_run_do_not_change(flow: Flow) -> None:
+    archived = evolve(named(flow, "a"), status=Status.COMPLETED, origin_type=Origin.ARCHIVE)
+    change = ChangeRun(task_id=archived.id, params={"program": {}}, now=LATER)
+
+    with pytest.raises(FrozenTask):
+        change.decide(found_in(with_task(flow, archived)))
