@@ -10,6 +10,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from weft.store.errors import SchemaTooNew, StoreNotFound
 from weft.tasks.record import FIELD_NAMES
 
 _HEAD = re.compile(r"^-- name: (\w+)\(([^)]*)\)( set)?\s*$", re.MULTILINE)
@@ -73,6 +74,16 @@ def _translated(text: str, parameters: str, dialect: str) -> str:
         for form, instead in _SQLITE_FORMS:
             text = form.sub(instead, text)
     return text
+
+
+def is_current(dialect: str, version: int, location: str, *, must_exist: bool) -> bool:
+    """Return whether a store needs no migration. Raise if it is newer, or is missing and must exist."""
+    known = len(load_migrations(dialect))
+    if version > known:
+        raise SchemaTooNew(location=location, found=version, known=known)
+    if version == 0 and must_exist:
+        raise StoreNotFound(location=location)
+    return version == known
 
 
 @cache

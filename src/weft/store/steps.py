@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from weft.ids import TaskId
@@ -20,6 +21,7 @@ _UPDATED_FIELDS = tuple(
     )
 )  # fmt: skip
 
+_PARAMS_FIELD = FIELD_NAMES.index("params")
 _TASK_COLUMNS = len(FIELD_NAMES)
 
 
@@ -84,50 +86,44 @@ def write_steps(unit: Unit, requests: Sequence[WriteSteps]) -> Work[list[frozens
     The outcomes are None, with nothing written, if the attempt at the run's task is no longer held.
     """
     run = requests[0].run
+    # All records are encoded before the first is written: if one cannot be encoded, nothing may be written.
+    rows = [[unit.dialect.task_row(change.task) for change in request.changes] for request in requests]
     if not (yield "holds_run", (run.task_id, run.attempt)):
         return [None] * len(requests)
     changes = [change for request in requests for change in request.changes]
-    if new := [change for change in changes if change.is_new]:
-        yield Many("insert_task", [_new_row(unit, run, change) for change in new])
-    if parents := [change.task.parent_id for change in new if change.is_first_child]:
+    if new := [(change, row) for change, row in zip(changes, chain(*rows), strict=True) if change.is_new]:
+        yield Many("insert_task", [_new_row(run, change, row) for change, row in new])
+    if parents := [change.task.parent_id for change, _ in new if change.is_first_child]:
         yield "mark_parents", (parents,)
-    if sources := [change.task.original_task_id for change in changes if change.task.original_task_id]:
-        yield "mark_reused", (sources,)
     outcomes: list[frozenset[TaskId] | None] = []
-    for request in requests:
+    sources: list[TaskId] = []
+    for request, own_rows in zip(requests, rows, strict=True):
         refused = []
-        for change in request.changes:
-            if change.is_new or (yield from _update(unit, run, change)):
+        for change, row in zip(request.changes, own_rows, strict=True):
+            if change.is_new or (yield from _update(unit, run, change, row)):
                 unit.add_events(_events(change))
+                sources += filter(None, [change.task.original_task_id])
             else:
                 refused.append(change.task.id)
         outcomes.append(frozenset(refused))
+    if sources:
+        yield "mark_reused", (sources,)
     return outcomes
 
 
-def _new_row(unit: Unit, run: Run, change: StepChange) -> list[Any]:
+def _new_row(run: Run, change: StepChange, row: list[Any]) -> list[Any]:
     step = (run.task_id, change.key, change.input_hash, change.reuse_hash)
-    return [*unit.dialect.task_row(change.task), method_of(change.task), 0, *step]
+    return [*row, method_of(change.task), 0, *step]
 
 
-def _update(unit: Unit, run: Run, change: StepChange) -> Work[bool]:
+def _update(unit: Unit, run: Run, change: StepChange, row: list[Any]) -> Work[bool]:
     """Write the new state of a stored step. Return False if somebody has cancelled it."""
     task = change.task
     if change.is_params_only:
-        yield "mark_step", (task.id, run.task_id, json_text(task.params))
+        yield "mark_step", (task.id, run.task_id, row[_PARAMS_FIELD])
         return True
-    row = unit.dialect.task_row(task)
-    rows = yield (
-        "update_step",
-        (
-            task.id,
-            run.task_id,
-            *(row[index] for index in _UPDATED_FIELDS),
-            change.input_hash,
-            change.reuse_hash,
-            change.is_outcome_used,
-        ),
-    )
+    values = (*(row[index] for index in _UPDATED_FIELDS), change.input_hash, change.reuse_hash)
+    rows = yield "update_step", (task.id, run.task_id, *values, change.is_outcome_used)
     if not rows:
         return False
     if task.status is not Status.IN_PROGRESS:

@@ -11,7 +11,7 @@ import asyncpg
 from weft.clock import Clock, SyncedClock
 from weft.config.settings import shown_location
 from weft.fault_points import store_faults
-from weft.store.errors import NotAStore, SchemaTooNew, StoreError, StoreNotFound
+from weft.store.errors import NotAStore, StoreError
 from weft.store.group_commit import Done
 from weft.store.models import Claim
 from weft.store.postgresql.connection import (
@@ -27,32 +27,26 @@ from weft.store.postgresql.leases import Leases
 from weft.store.postgresql.rows import DIALECT, SQL, decode, fetch, is_storable
 from weft.store.postgresql.writer import Writer
 from weft.store.protocol import StoreDescription, TaskStore
-from weft.store.sql import load_migrations
+from weft.store.sql import is_current, load_migrations
 from weft.store.tolerance import Tolerance
 from weft.store.unit_of_work import Query, Request, Row
 
-KNOWN_VERSION = len(load_migrations("postgresql"))
 MIGRATION_SECONDS = 3600.0
 """A migration may rewrite every row of a large store."""
 
 
 async def prepare(connection: asyncpg.Connection, location: str, *, must_exist: bool = False) -> None:
     """Migrate the schema to the current version. Raise if its tables are not weft's, or are newer."""
-    known = load_migrations("postgresql")
     # Checked before anything is locked, so that a current store can be opened with read-only permissions.
-    version = await _version(connection, location)
-    if version == len(known):
+    if is_current("postgresql", await _version(connection, location), location, must_exist=must_exist):
         return
-    if version > len(known):
-        raise SchemaTooNew(location=location, found=version, known=len(known))
-    if version == 0 and must_exist:
-        raise StoreNotFound(location=location)
     await connection.execute(SQL["begin_write"], timeout=MIGRATION_SECONDS)
     try:
         # Another process may have migrated while we waited for the lock.
-        for number in range(await _version(connection, location), len(known)):
-            await connection.execute(known[number], timeout=MIGRATION_SECONDS)
-            await connection.execute(SQL["set_schema_version"], number + 1)
+        version = await _version(connection, location)
+        for number, script in enumerate(load_migrations("postgresql")[version:], version + 1):
+            await connection.execute(script, timeout=MIGRATION_SECONDS)
+            await connection.execute(SQL["set_schema_version"], number)
         await connection.execute("COMMIT")
     except BaseException:
         if not connection.is_closed():
@@ -154,8 +148,7 @@ class PostgresqlStore(TaskStore):
 
         version, now = await self._tolerance.retry(read_facts)
         self._synced.sync(now)
-        if version > KNOWN_VERSION:
-            raise SchemaTooNew(location=self._location, found=version, known=KNOWN_VERSION)
+        is_current("postgresql", version, self._location, must_exist=False)
 
     def stop_waiting(self) -> None:
         self._tolerance.stop_waiting()

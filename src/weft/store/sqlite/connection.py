@@ -10,16 +10,14 @@ from pathlib import Path
 from weft.errors import WeftError
 from weft.store.errors import (
     NotAStore,
-    SchemaTooNew,
     StoreBusy,
     StoreDamaged,
     StoreError,
     StoreFull,
-    StoreNotFound,
     StoreReadOnly,
     StoreUnreachable,
 )
-from weft.store.sql import load_migrations
+from weft.store.sql import is_current, load_migrations
 
 APPLICATION_ID = 0x77656674
 """The letters "weft", which mark a file as a weft store."""
@@ -147,23 +145,18 @@ def _is_immutable(path: Path) -> bool:
 
 def prepare(connection: sqlite3.Connection, path: Path, *, must_exist: bool = False) -> None:
     """Migrate the file to the current schema. Raise if it is not a weft store, or has a newer schema."""
-    known = load_migrations("sqlite")
-    version = _version(connection, path)
-    if version == len(known):
+    if is_current("sqlite", _version(connection, path), str(path), must_exist=must_exist):
         return
-    if version > len(known):
-        raise SchemaTooNew(location=str(path), found=version, known=len(known))
-    if version == 0 and must_exist:
-        raise StoreNotFound(location=str(path))
     # Only in this mode can other processes read during a write. The mode is stored in the file.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated while we waited for the lock.
-        for number in range(_version(connection, path), len(known)):
-            for statement in _statements(known[number]):
+        version = _version(connection, path)
+        for number, script in enumerate(load_migrations("sqlite")[version:], version + 1):
+            for statement in _statements(script):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute(f"PRAGMA user_version = {number}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("COMMIT")
     except BaseException:

@@ -10,10 +10,10 @@ from typing import Any, Self, TypeVar
 from weft.clock import Clock, SystemClock
 from weft.errors import TransientError
 from weft.fault_points import HANG_SECONDS, StoreFault, hang, store_faults
-from weft.store.errors import SchemaTooNew, StoreError, StoreUnreachable
+from weft.store.errors import StoreError, StoreUnreachable
 from weft.store.group_commit import Done
 from weft.store.protocol import StoreDescription, TaskStore
-from weft.store.sql import load_migrations
+from weft.store.sql import is_current
 from weft.store.sqlite.access import Access, FileAccess
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS
 from weft.store.sqlite.memory import open_memory
@@ -27,7 +27,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 INJECTED_FAULT = "an injected fault"
-KNOWN_VERSION = len(load_migrations("sqlite"))
 
 
 class SqliteStore(TaskStore):
@@ -84,8 +83,7 @@ class SqliteStore(TaskStore):
         version = await self._access_database(
             lambda connection: connection.execute("PRAGMA user_version").fetchone()[0]
         )
-        if version > KNOWN_VERSION:
-            raise SchemaTooNew(location=str(self._access.path), found=version, known=KNOWN_VERSION)
+        is_current("sqlite", version, str(self._access.path), must_exist=False)
 
     def stop_waiting(self) -> None:
         self._tolerance.stop_waiting()
