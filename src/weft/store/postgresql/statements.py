@@ -35,6 +35,10 @@ class Entry(Unit, eq=False, kw_only=True):
     """The value of the request, or its own error."""
 
 
+Waiting = dict[str, list[tuple[Entry, Work[Any], Row]]]
+"""Writes that wait for a statement, with its parameters, by the name of the statement."""
+
+
 async def perform(connection: asyncpg.Connection, work: Work[T]) -> T:
     """Execute the statements of a write one after the other, and return its value."""
     try:
@@ -54,28 +58,34 @@ async def perform_together(connection: asyncpg.Connection, entries: Iterable[Ent
     transaction writes in the order of the requests.
     """
     for wave in _waves(entries):
-        running: list[tuple[Entry, Work[Any], Any]] = [
-            (entry, entry.request.begin(entry), None) for entry in wave
-        ]
-        while running:
-            waiting: dict[str, list[tuple[Entry, Work[Any], Row]]] = {}
-            for entry, work, rows in running:
-                if (statement := _next_statement(entry, work, rows)) is not None:
-                    waiting.setdefault(statement[0], []).append((entry, work, statement[1]))
-            running = []
-            for name, same in waiting.items():
+        waiting: Waiting = {}
+        for entry in wave:
+            _advance(entry, entry.request.begin(entry), None, waiting)
+        while waiting:
+            executed, waiting = waiting, {}
+            for name, same in executed.items():
                 found = await _execute_same(connection, name, [values for _, _, values in same])
-                running += ((*one[:2], rows) for one, rows in zip(same, found, strict=True))
+                for (entry, work, _), rows in zip(same, found, strict=True):
+                    _advance(entry, work, rows, waiting)
+
+
+def _advance(entry: Entry, work: Work[Any], rows: Any, waiting: Waiting) -> None:
+    """Add the next statement of a write to those that wait, or set its outcome if it has ended."""
+    try:
+        name, values = work.send(rows)  # type: ignore[misc] # writes of one task have no `Many`
+    except StopIteration as end:
+        entry.outcome = end.value
+    except WeftError as error:
+        entry.outcome = error
+    else:
+        waiting.setdefault(name, []).append((entry, work, values))
 
 
 async def release_dependents(connection: asyncpg.Connection, entries: Iterable[Entry]) -> None:
     """Release the dependents of the tasks that the entries ended."""
-    ended = [
-        (task_id, is_completed)
-        for entry in entries
-        for tasks, is_completed in ((entry.completed, True), (entry.unsuccessful, False))
-        for task_id, _ in tasks
-    ]
+    entries = list(entries)
+    ended = [(task_id, True) for entry in entries for task_id, _ in entry.completed]
+    ended += [(task_id, False) for entry in entries for task_id, _ in entry.unsuccessful]
     if ended:
         await _execute_many(connection, Many("release_dependents", ended))
 
@@ -95,19 +105,6 @@ def _waves(entries: Iterable[Entry]) -> list[list[Entry]]:
             waves.append([])
         waves[number].append(entry)
     return waves
-
-
-def _next_statement(entry: Entry, work: Work[Any], rows: Any) -> tuple[str, Row] | None:
-    """Return the next statement of a write; None, with its outcome set, if it has ended."""
-    try:
-        statement: Any = work.send(rows)
-    except StopIteration as end:
-        entry.outcome = end.value
-    except WeftError as error:
-        entry.outcome = error
-    else:
-        return statement  # type: ignore[no-any-return]
-    return None
 
 
 async def _execute(connection: asyncpg.Connection, statement: Statement) -> Sequence[Row]:
@@ -144,8 +141,10 @@ async def _execute_many(connection: asyncpg.Connection, many: Many) -> None:
 
 def _can_match(values: Row) -> bool:
     """Return whether a stored task can match the id, the claim and the owner in the first parameters."""
-    texts = (value for value in values[1:5] if isinstance(value, str))
-    return is_stored_form(values[0]) and all(map(is_storable, texts))
+    for value in values[1:5]:
+        if isinstance(value, str) and not is_storable(value):
+            return False
+    return is_stored_form(values[0])
 
 
 def _split_by_size(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -153,7 +152,9 @@ def _split_by_size(rows: Iterable[Row]) -> Iterator[list[Row]]:
     characters = 0
     for row in rows:
         portion.append(row)
-        characters += sum(len(value) for value in row if isinstance(value, str))
+        for value in row[5:]:  # before it are the id, the claim and the time, which are short
+            if isinstance(value, str):
+                characters += len(value)
         if characters > MAX_SET_CHARACTERS:
             yield portion
             portion, characters = [], 0
