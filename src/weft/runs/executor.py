@@ -147,7 +147,12 @@ class TemplateExecutor:
         return journal
 
     def _forget_writer(self, task_id: TaskId, writer: StepWriter) -> None:
-        if not writer.has_unwritten and self._writers.get(task_id) is writer:
+        """Forget the writer, at once or when its write in progress succeeds, but keep unwritten changes."""
+        if self._writers.get(task_id) is not writer:
+            return
+        if writer.has_unwritten:
+            writer.on_idle = lambda: self._forget_writer(task_id, writer)
+        else:
             del self._writers[task_id]
 
     async def _store_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:

@@ -450,13 +450,16 @@ def missing_changes(
     """Return the unwritten changes that the store lacks, in the form in which a new attempt writes them.
 
     Another process may have recorded some of the steps in the meantime. Its records count: changes of steps
-    that have an outcome, or another record, are left out, and so is everything below them.
+    that have an outcome are left out, and so is everything below them. Steps below an open step that the other
+    process recorded under its own id move below that record.
     """
     past = RecordedSteps(steps)
     stored = {step.key: step for step in steps}
     ids = {key: step.task.id for key, step in stored.items() if not _is_replaced(past, step)}
     known = {root_id, *(step.task.id for step in steps)}
     added: set[TaskId] = set()
+    renamed: dict[TaskId | None, TaskId] = {}
+    """Open steps that another process recorded under its own id: their children belong to that record."""
     found = []
     for change in unwritten:
         task, step = change.task, stored.get(change.key)
@@ -466,12 +469,18 @@ def missing_changes(
             continue
         if step is not None and past.action_for(step.task) is ReplayAction.GIVEN:
             continue
-        if ids.setdefault(change.key, task.id) != task.id or task.parent_id not in known:
+        if ids.setdefault(change.key, task.id) != task.id:
+            renamed[task.id] = ids[change.key]
+            continue
+        task = evolve(task, parent_id=renamed.get(task.parent_id, task.parent_id))
+        if task.parent_id not in known:
             continue
         is_new = task.id not in known
         known.add(task.id)
         added.add(task.id)
-        found.append(structs.replace(change, is_new=is_new, is_first_child=is_new, is_continued=not is_new))
+        found.append(
+            structs.replace(change, task=task, is_new=is_new, is_first_child=is_new, is_continued=not is_new)
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weft.errors import TransientError
 from weft.ids import TaskId
@@ -65,6 +65,8 @@ class StepWriter:
         self._writing: asyncio.Task[None] | None = None
         self._final_error: BaseException | None = None
         self._unwritten: list[StepChange] = []
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called when everything that was accepted is written."""
 
     async def write(self, changes: Sequence[StepChange], *, is_last: bool = False) -> frozenset[TaskId]:
         """Store changes; return the ids of steps that were refused because somebody has cancelled them.
@@ -133,6 +135,7 @@ class StepWriter:
             self._writing.add_done_callback(self._on_written)
             return
         else:
+            self.on_idle()
             return
         accepted: list[StepChange] = []
         for write in (*self._batch, *self._waiting):

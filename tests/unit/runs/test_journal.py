@@ -106,6 +106,34 @@ def test_a_mark_is_handed_over_only_for_the_outcome_that_it_is_for() -> None:
     assert missing_changes([mark], [as_it_was], ROOT) == [mark]
 
 
+def test_a_late_response_moves_below_the_record_that_another_process_made_of_its_composite() -> None:
+    composite, theirs = _step(Status.IN_PROGRESS), _step(Status.IN_PROGRESS, OTHER)
+    child = evolve(_step(Status.COMPLETED, "33333333-3333-4333-8333-333333333333"), parent_id=composite.id)
+    changes = [StepChange(composite, "0", "hash"), StepChange(child, "0/1", "hash")]
+
+    missing = missing_changes(changes, [StoredStep(theirs, "0", "hash")], ROOT)
+
+    assert [(change.key, change.task.parent_id, change.is_new) for change in missing] == [
+        ("0/1", OTHER, True)
+    ]
+
+
+async def test_a_stopped_writer_says_when_its_last_write_has_succeeded() -> None:
+    store, is_idle = GatedStore(), asyncio.Event()
+    writer = StepWriter(cast(TaskStore, store), Run(ROOT, 1, ROOT, None))
+    writing = asyncio.ensure_future(writer.write([StepChange(_step(Status.COMPLETED), "0", "hash")]))
+    await asyncio.sleep(0)
+    writer.stop()
+    writer.on_idle = is_idle.set
+    assert writer.has_unwritten
+
+    store.gate.set()
+    await asyncio.wait([writing])
+    await is_idle.wait()
+
+    assert not writer.has_unwritten
+
+
 async def test_changes_that_come_after_a_stop_are_handed_over_after_those_that_came_before() -> None:
     class Away(GatedStore):
         async def write_steps(self, run: Run, changes: Sequence[StepChange]) -> frozenset[TaskId]:
