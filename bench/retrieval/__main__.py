@@ -18,7 +18,7 @@ from bench.measure import Benchmark, Figure, LeftOut, Measured
 from bench.retrieval.figures import Figures
 from bench.retrieval.rankers import Ranker, by_matcher, keywords, lexical, plain_full_text, texts_of
 from bench.retrieval.tasks import ROOT, Tree, add_tree_options, repository_trees, wheel_trees
-from weft.effects.embedder import LocalEmbedder
+from weft.llm.local.models import LocalEmbedder
 from weft.memory.index.index import SqliteIndex
 from weft.memory.search.hybrid import HybridMatcher, Vectors
 from weft.memory.search.matcher import LexicalMatcher

@@ -32,9 +32,8 @@ from weft.llm.protocol import Models
 from weft.memory.protocol import IndexProgress
 
 if TYPE_CHECKING:
-    from weft.effects.embedder import LocalEmbedder
     from weft.integrations.aider.runner import AiderRunner
-    from weft.llm.local.models import Fetch
+    from weft.llm.local.models import Fetch, LocalEmbedder
     from weft.memory.memory import Memory
     from weft.tools.roots import FileText, Roots
 
@@ -180,7 +179,7 @@ class ProjectResources:
         if name is None:
             return None
         # Imported here: embeddings are off by default.
-        from weft.effects.embedder import LocalEmbedder
+        from weft.llm.local.models import LocalEmbedder
 
         return LocalEmbedder(name, self._fetch)
 

@@ -37,7 +37,7 @@ from weft.llm.session import Session
 from weft.llm.subtasks import format_tool_message, make_spawner, parse_continuation
 from weft.llm.telemetry import request, tool_span
 from weft.llm.tool_calls import Toolset, find_tools
-from weft.llm.turn_log import NullTurnLog, TurnJournal
+from weft.llm.turn_log import TurnJournal
 from weft.llm.usage import count_attempts
 from weft.secrets.registry import redact as redact_secrets
 from weft.secrets.truncation import cut
@@ -70,7 +70,7 @@ class Handler:
         self.model = model
         self.tools = tools
         self.settings = settings or HandlerSettings()
-        self.journal: TurnJournal = journal or NullTurnLog()
+        self.journal = journal or TurnJournal()
         self.on_event = on_event
         self.clock = clock or SystemClock()
         self.is_streaming = is_streaming

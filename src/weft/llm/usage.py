@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from msgspec import Struct
 
 from weft.llm.errors import ModelError
+from weft.tasks.steps import Usage
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -20,29 +21,10 @@ class Entry(Struct, frozen=True, kw_only=True):
     cost: float | None
     """In US dollars; None if the price is unknown."""
 
-
-class Total(Struct, frozen=True, kw_only=True):
-    """The sum of some ledger entries."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
-    """Number of calls with an unknown price, which `cost` leaves out."""
-
     @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def plus(self, entry: Entry) -> "Total":
-        return Total(
-            calls=self.calls + 1,
-            input_tokens=self.input_tokens + entry.input_tokens,
-            output_tokens=self.output_tokens + entry.output_tokens,
-            cost=self.cost + (entry.cost or 0.0),
-            unpriced=self.unpriced + (entry.cost is None),
-        )
+    def usage(self) -> Usage:
+        is_unpriced = self.cost is None
+        return Usage(1, self.input_tokens, self.output_tokens, self.cost or 0.0, unpriced=int(is_unpriced))
 
 
 class UsageLedger:
@@ -54,33 +36,20 @@ class UsageLedger:
     def add(self, entry: Entry) -> None:
         self.entries.append(entry)
 
-    def total(self) -> Total:
-        return _sum(iter(self.entries))
+    def total(self) -> Usage:
+        return sum((entry.usage for entry in self.entries), Usage())
 
-    def step_total(self, step_key: str) -> Total:
-        """Sum the usage of one step, without its nested steps."""
-        return _sum(entry for entry in self.entries if entry.step_key == step_key)
-
-    def subtree_total(self, step_key: str) -> Total:
-        """Sum the usage of a step and its nested steps. The empty key stands for the whole run."""
-        return _sum(entry for entry in self.entries if is_under(entry.step_key, step_key))
-
-    def by_step(self) -> dict[str, Total]:
+    def by_step(self) -> dict[str, Usage]:
         """Return the subtree total of each step with a model request and of its ancestors, sorted by key."""
-        found: dict[str, Total] = {}
+        found: dict[str, Usage] = {}
         for entry in self.entries:
             for key in _self_and_ancestors(entry.step_key):
-                found[key] = found.get(key, Total()).plus(entry)
+                found[key] = found.get(key, Usage()) + entry.usage
         return dict(sorted(found.items(), key=lambda item: _sort_key(item[0])))
 
     def templates(self) -> dict[str, str]:
         """Return the template names by step key, for the steps that a template made."""
         return {entry.step_key: entry.template for entry in self.entries if entry.template is not None}
-
-
-def is_under(step_key: str, prefix: str) -> bool:
-    """Return True if `step_key` is `prefix` or nested in it."""
-    return not prefix or step_key == prefix or step_key.startswith(f"{prefix}/")
 
 
 def _self_and_ancestors(step_key: str) -> Iterator[str]:
@@ -92,13 +61,6 @@ def _self_and_ancestors(step_key: str) -> Iterator[str]:
 
 def _sort_key(step_key: str) -> list[int]:
     return [int(part) if part.isdigit() else 0 for part in step_key.split("/")]
-
-
-def _sum(entries: Iterator[Entry]) -> Total:
-    total = Total()
-    for entry in entries:
-        total = total.plus(entry)
-    return total
 
 
 class Attempts:

@@ -28,10 +28,9 @@ from weft.evaluator.results import TaskFailure, TaskResult, ValueResult
 from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.runs.cancellation import CancellationWatcher
-from weft.runs.fork import Fork
 from weft.runs.journal import Journal, OpenStep
 from weft.runs.replay import ReplayAction, is_step_cancelled, resumable
-from weft.runs.reuse import ReusableResults, request_digest, reuse_digest
+from weft.runs.reuse import Fork, ReusableResults, request_digest, reuse_digest
 from weft.runs.sessions import JournaledSession, LeasedSlots
 from weft.runs.step_records import cancelled_step_failure, failure_of, name_of
 from weft.secrets.registry import has_secrets, redact_json

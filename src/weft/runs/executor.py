@@ -21,11 +21,11 @@ from weft.language.diagnostics import InvalidProgram
 from weft.language.file_paths import find_required_files
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
-from weft.runs.fork import Fork, may_reuse
 from weft.runs.journal import Journal
 from weft.runs.limit_log import RunHistory
 from weft.runs.program import StoredProgram, as_params, main_of, program_of, resolve_workdir, with_model
 from weft.runs.questions import Questions
+from weft.runs.reuse import Fork, may_reuse
 from weft.runs.sessions import LeasedSlots
 from weft.runs.step_records import FAILURE, stored_failure
 from weft.runs.step_writer import StepWriter

@@ -450,8 +450,8 @@ def missing_changes(
     """Return the unwritten changes that the store lacks, in the form in which a new attempt writes them.
 
     Another process may have recorded some of the steps in the meantime. Its records count: changes of steps
-    that have an outcome are left out, and so is everything below them. Steps below an open step that the other
-    process recorded under its own id move below that record.
+    that have an outcome are left out, and so is everything below them. Steps below an open step that the
+    other process recorded under its own id move below that record.
     """
     past = RecordedSteps(steps)
     stored = {step.key: step for step in steps}

@@ -12,6 +12,7 @@ from weft.evaluator.results import TaskResult
 from weft.evaluator.tools import ToolUse
 from weft.llm.payload import HandlerPayload, Message, ModelReply, ToolMessage
 from weft.llm.protocol import Model
+from weft.llm.turn_log import TurnJournal
 from weft.runs.journal import Journal, OpenStep
 from weft.runs.replay import resumable
 from weft.runs.reuse import digest, payload_digest, turn_digest
@@ -56,7 +57,7 @@ CONTEXT = "context"
 """Input of the first turn's record that holds the data with which the session started."""
 
 
-class JournaledSession:
+class JournaledSession(TurnJournal):
     """The journal of one model session; the last turn is stored as the result of the step itself."""
 
     def __init__(

@@ -250,7 +250,7 @@ async def test_the_ledger_knows_who_spent_what() -> None:
         ("1/2/1", "say"),
         ("2", None),
     ]
-    assert effects.ledger.subtree_total("1").calls == 2
+    assert effects.ledger.by_step()["1"].turns == 2
 
 
 async def test_a_failed_task_is_in_the_ledger_too() -> None:
@@ -259,7 +259,7 @@ async def test_a_failed_task_is_in_the_ledger_too() -> None:
     with pytest.raises(TaskFailed, match="2 turns"):
         await ask(effects)
 
-    assert effects.ledger.total().calls == 2
+    assert effects.ledger.total().turns == 2
 
 
 async def test_budget_ledger_and_notes_agree_on_a_stream_that_was_cut() -> None:

@@ -18,7 +18,7 @@ from weft.llm.events import ModelEvent, ResponseTruncated, TextArrived, TurnEnde
 from weft.llm.handler import Handler
 from weft.llm.payload import AssistantMessage, HandlerPayload, ModelReply, Usage, UserMessage
 from weft.llm.protocol import Features
-from weft.llm.turn_log import NullTurnLog
+from weft.llm.turn_log import TurnJournal
 from weft.testing.scripted_model import ScriptedModel
 
 
@@ -227,7 +227,7 @@ async def test_what_a_model_says_is_never_read_for_placeholders() -> None:
 
 
 async def test_the_journal_performs_the_turns_and_can_know_them_already() -> None:
-    class Resolved(NullTurnLog):
+    class Resolved(TurnJournal):
         def __init__(self, replies: Sequence[ModelReply]) -> None:
             self.replies = list(replies)
             self.keys: list[str] = []
@@ -248,7 +248,7 @@ async def test_the_journal_performs_the_turns_and_can_know_them_already() -> Non
 
 
 async def test_the_journal_can_know_the_result_of_the_whole_task() -> None:
-    class Resolved(NullTurnLog):
+    class Resolved(TurnJournal):
         async def known(self, step: Step, model: Any, payload: Callable[[], HandlerPayload]) -> TaskResult:
             return TaskResult(f"known: {payload().messages[-1].content}", "COMPLETE")
 

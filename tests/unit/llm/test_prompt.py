@@ -10,7 +10,7 @@ from weft.evaluator.effects import ContextPayload, Turn
 from weft.evaluator.results import DataContext, MatchItem
 from weft.llm.handler import Handler
 from weft.llm.prompt import MAX_PARTS, file_item, render_context, with_inherited
-from weft.llm.turn_log import NullTurnLog
+from weft.llm.turn_log import TurnJournal
 from weft.tasks.steps import PromptPart, RequestFacts
 from weft.testing.scripted_model import ScriptedModel
 
@@ -71,7 +71,7 @@ def test_no_content_can_end_its_piece_or_begin_another(contents: list[str]) -> N
         assert piece.endswith(f">\n{content}{end}</{found[1]}>")
 
 
-class FactsKeeper(NullTurnLog):
+class FactsKeeper(TurnJournal):
     """Keeps the facts of a session."""
 
     def __init__(self) -> None:

@@ -10,7 +10,8 @@ from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, to_text
 from weft.language.library import TaskDefinition, TaskLibrary
-from weft.llm.usage import Total, UsageLedger
+from weft.llm.usage import UsageLedger
+from weft.tasks.steps import Usage
 
 
 def print_value(value: Any) -> None:
@@ -69,8 +70,8 @@ def print_usage(ledger: UsageLedger, *, as_tree: bool) -> None:
     echo(_total_line(ledger.total()), err=True)
 
 
-def _total_line(total: Total) -> str:
-    line = f"{plural(total.calls, 'model call')}, {plural(total.tokens, 'token')}, ${_dollars(total.cost)}"
+def _total_line(total: Usage) -> str:
+    line = f"{plural(total.turns, 'model call')}, {plural(total.tokens, 'token')}, ${_dollars(total.cost)}"
     if total.unpriced:
         return f"{line} and {plural(total.unpriced, 'call')} without a known price"
     return line
@@ -81,9 +82,9 @@ def _dollars(cost: float) -> str:
     return f"{cost:.2f}" if cost >= 1 or cost == 0 else f"{cost:.6f}".rstrip("0")
 
 
-def _total_json(total: Total) -> dict[str, Any]:
+def _total_json(total: Usage) -> dict[str, Any]:
     return {
-        "calls": total.calls,
+        "calls": total.turns,
         "input_tokens": total.input_tokens,
         "output_tokens": total.output_tokens,
         "tokens": total.tokens,

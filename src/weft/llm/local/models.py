@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from weft.llm.local.catalogue import (
     is_path,
     locate,
     missing_entry,
+    sha256_of,
 )
 from weft.llm.local.chat import grammar_for, messages_of, read_turn
 from weft.llm.local.embeddings import EmbeddingModel
@@ -198,6 +199,38 @@ class _ResponseBuilder:
             response_model=model,
             first_token_seconds=self._first_token_seconds,
         )
+
+
+EMBEDDED_TOKENS = 128
+"""Most tokens read of a text: the length the model was trained on; more would only take longer."""
+
+
+class LocalEmbedder:
+    """The embedder `local:NAME`, loaded on first use. Threads may share it."""
+
+    def __init__(self, name: str, fetch: Fetch | None = None) -> None:
+        """Initialize; `fetch` downloads a missing model; without it, a missing model is an error."""
+        self._name = name
+        self._models = EmbeddedModels(fetch=fetch)
+        self._lock = threading.Lock()
+        self._found: tuple[EmbeddingModel, str] | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the model name with the hash of its weights and the token limit."""
+        return self._loaded()[1]
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return a unit vector for the first tokens of each text; raise ModelError."""
+        model, _ = self._loaded()
+        return asyncio.run(model.embed(texts, max_tokens=EMBEDDED_TOKENS)).vectors
+
+    def _loaded(self) -> tuple[EmbeddingModel, str]:
+        with self._lock:
+            if self._found is None:
+                model = asyncio.run(self._models.find_embedding(self._name))
+                self._found = model, f"{model.id} {sha256_of(model.path)[:16]} {EMBEDDED_TOKENS}"
+            return self._found
 
 
 def build_request(payload: HandlerPayload, *, must_use_tool: bool = False) -> dict[str, Any]:

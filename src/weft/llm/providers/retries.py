@@ -109,11 +109,6 @@ class Retries:
             await self._timing.sleep(delay)
             attempt += 1
 
-    def _delay(self, error: ModelError, attempt: int) -> float:
-        return (error.retry_after_seconds or 0.0) + REQUEST_BACKOFF.delay_after(
-            attempt, self._timing.chance()
-        )
-
     def _check_delay(self, delay: float, error: ModelError) -> None:
         allowed = longest_wait(self._most_seconds)
         if delay > allowed:

@@ -10,7 +10,7 @@ from tests.model_server import ModelServer, cuts, fails, says, sends
 from weft.llm.errors import ModelError
 from weft.llm.events import ModelEvent, RequestRetried
 from weft.llm.providers.rate_limits import Timing
-from weft.llm.providers.retries import Retries, seconds_left, time_limit
+from weft.llm.providers.retries import REQUEST_BACKOFF, Retries, seconds_left, time_limit
 
 
 class Slept:
@@ -53,8 +53,7 @@ async def test_the_delay_doubles_up_to_a_limit_and_is_a_random_part_of_that() ->
     assert await tried([passing() for _ in range(9)], slept, retries=9) == "done"
 
     assert slept.delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
-    halves = Retries("p:m", retries=1, most_seconds=300, timing=Slept().timing(chance=0.5))
-    assert halves._delay(passing(), 3) == 1.0
+    assert REQUEST_BACKOFF.delay_after(3, chance=0.5) == 1.0
 
 
 async def test_what_the_provider_asks_for_is_waited_at_least() -> None:
