@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from weft.config.sections import KEY_VARIABLES, ModelParameters, ModelsSettings
 from weft.config.toml import LOCAL, meant
@@ -59,10 +59,10 @@ def resolved(name: str | None, settings: ModelsSettings, provider: str | None = 
     return ModelName(found, model)
 
 
-def model_name_problem(name: str, settings: ModelsSettings, provider: str | None = None) -> str | None:
+def model_name_problem(name: str, settings: ModelsSettings) -> str | None:
     """Return what is wrong with a model name; None if it is well formed (the provider is not asked)."""
     try:
-        found = resolved(name, settings, provider)
+        found = resolved(name, settings)
     except ModelError as error:
         return error.message
     return _embedded_problem(found.model) if found.provider == LOCAL else None
@@ -142,18 +142,12 @@ def _check_alias(
         target = resolved(name, settings)
     except ModelError as error:
         return ModelAvailability(kind="alias", name=name, is_usable=False, why=error.message)
-    if target.provider != LOCAL:
-        provider = known[target.provider]
-        why = str(target) if provider.is_usable else f"{target}: {provider.why}"
-        return ModelAvailability(kind="alias", name=name, is_usable=provider.is_usable, why=why)
-    if target.model == "auto":
-        is_usable = any(found.is_usable for found in known.values() if found.kind == "embedded")
-        why = str(target) if is_usable else f"{target}: no embedded model is installed"
-        return ModelAvailability(kind="alias", name=name, is_usable=is_usable, why=why)
-    embedded = known.get(str(target))
-    if embedded is not None and not embedded.is_usable:
-        return ModelAvailability(kind="alias", name=name, is_usable=False, why=f"{target}: {embedded.why}")
-    return ModelAvailability(kind="alias", name=name, is_usable=True, why=str(target))
+    found = known.get(str(target) if target.provider == LOCAL else target.provider)
+    missing = None if found is None or found.is_usable else found.why
+    if target == AUTO and not any(one.is_usable for one in known.values() if one.kind == "embedded"):
+        missing = "no embedded model is installed"
+    why = str(target) if missing is None else f"{target}: {missing}"
+    return ModelAvailability(kind="alias", name=name, is_usable=missing is None, why=why)
 
 
 class ConfiguredModels:
@@ -173,7 +167,7 @@ class ConfiguredModels:
         timing: Timing | None = None,
     ) -> None:
         default = settings.default or environment.get("WEFT_MODEL", "").strip() or None
-        self._settings = _with_default(settings, default)
+        self._settings = structs.replace(settings, default=default)
         self._environment = environment
         self._local = local
         self._on_event = on_event
@@ -208,10 +202,6 @@ class ConfiguredModels:
         if self._local is not None:
             await self._local.close()
 
-    def verdicts(self, embedded: tuple[ModelAvailability, ...] = ()) -> tuple[ModelAvailability, ...]:
-        """Return the availability of embedded models, providers and aliases, without network requests."""
-        return verdicts(self._settings, self._environment, embedded)
-
     async def _open(self, name: ModelName) -> Model:
         access = access_to(name.provider, self._settings, self._environment)
         async with self._open_lock:
@@ -245,12 +235,6 @@ class ConfiguredModels:
             f"{why}: using the embedded model {found.id} "
             "(set WEFT_MODEL, or default in [models] of weft.toml)"
         )
-
-
-def _with_default(settings: ModelsSettings, default: str | None) -> ModelsSettings:
-    from msgspec import structs
-
-    return structs.replace(settings, default=default)
 
 
 def _import_clients() -> None:

@@ -10,7 +10,7 @@ from tests.model_payloads import KEY, MODEL_OF, a_payload, served_models, served
 from tests.model_server import ModelServer
 from weft.config.sections import ModelsSettings
 from weft.llm.errors import ModelError
-from weft.llm.models import ConfiguredModels
+from weft.llm.models import ConfiguredModels, verdicts
 from weft.llm.protocol import Model
 
 
@@ -161,7 +161,7 @@ async def test_closed_models_are_not_found_any_more(model_server: ModelServer) -
 
 
 async def test_verdicts_are_those_of_the_settings(model_server: ModelServer) -> None:
-    found = {one.name: one.is_usable for one in served_models(model_server).verdicts()}
+    found = {one.name: one.is_usable for one in verdicts(served_settings(model_server), {"SERVER_KEY": KEY})}
 
     assert found["here"]
     assert not found["openai"]

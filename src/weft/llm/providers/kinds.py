@@ -53,6 +53,17 @@ class Kind:
         """Return pydantic-ai's model of this name."""
         raise NotImplementedError
 
+    def _client_options(
+        self, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
+    ) -> dict[str, Any]:
+        return {
+            "api_key": key,
+            "base_url": base_url or self.home,
+            "max_retries": 0,
+            "timeout": http_client.timeout,
+            "http_client": http_client,
+        }
+
     def can_combine_tools(self, profile: Any) -> bool:
         """Return whether a request may have both tools and an output schema."""
         return True
@@ -86,13 +97,7 @@ class OpenAi(Kind):
         from pydantic_ai.providers.openai import OpenAIProvider
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-        client = AsyncOpenAI(
-            api_key=key,
-            base_url=base_url or self.home,
-            max_retries=0,
-            timeout=http_client.timeout,
-            http_client=http_client,
-        )
+        client = AsyncOpenAI(**self._client_options(key, base_url, http_client))
         if base_url is None:
             return OpenAIProvider(openai_client=client)
         return OpenAICompatibleProvider(name, openai_client=client)
@@ -125,13 +130,7 @@ class Anthropic(Kind):
         from anthropic import AsyncAnthropic
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
-        client = AsyncAnthropic(
-            api_key=key,
-            base_url=base_url or self.home,
-            max_retries=0,
-            timeout=http_client.timeout,
-            http_client=http_client,
-        )
+        client = AsyncAnthropic(**self._client_options(key, base_url, http_client))
         return AnthropicProvider(anthropic_client=client)
 
     def make_model(self, name: str, provider: Any, profile: Any) -> "ClientModel":
