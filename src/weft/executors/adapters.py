@@ -57,7 +57,7 @@ Perform = Callable[[Work], Awaitable[Any]]
 
 
 class AdaptedExecutor:
-    """Executor made of a function, or of an object with `execute`."""
+    """Executor made of a function, or of an object with `execute` and perhaps `cancel`."""
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class AdaptedExecutor:
         input_schema: JsonObject | None = None,
         output_schema: JsonObject | None = None,
         cancel_grace_seconds: float = DEFAULT_CANCEL_GRACE_SECONDS,
+        cancel: Callable[..., Any] | None = None,
     ) -> None:
         self.id = executor_id
         self.type = type
@@ -76,23 +77,11 @@ class AdaptedExecutor:
         self.input_schema = input_schema
         self.output_schema = output_schema
         self.cancel_grace_seconds = cancel_grace_seconds
+        self.cancel = None if cancel is None else _make_async(executor_id, cancel)
         self._perform = _make_async(executor_id, body)
 
     async def execute(self, work: Work) -> Any:
         return await self._perform(work)
-
-
-class CancellableExecutor(AdaptedExecutor):
-    """Executor made of an object with `execute` and `cancel`."""
-
-    def __init__(
-        self, executor_id: str, body: Callable[..., Any], cancel: Callable[..., Any], **options: Any
-    ) -> None:
-        super().__init__(executor_id, body, **options)
-        self._cancel = _make_async(executor_id, cancel)
-
-    async def cancel(self, work: Work) -> None:
-        await self._cancel(work)
 
 
 def adapt(
@@ -122,9 +111,10 @@ def adapt(
         if options[name] is None:
             options[name] = getattr(instance, name, None)
     options["cancel_grace_seconds"] = given_cancel_grace_seconds(instance)
-    if callable(getattr(instance, "cancel", None)):
-        return CancellableExecutor(executor_id, instance.execute, instance.cancel, **options)
-    return AdaptedExecutor(executor_id, instance.execute, **options)
+    cancel = getattr(instance, "cancel", None)
+    return AdaptedExecutor(
+        executor_id, instance.execute, cancel=cancel if callable(cancel) else None, **options
+    )
 
 
 def _make_async(executor_id: str, body: Callable[..., Any]) -> Perform:

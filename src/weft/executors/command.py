@@ -1,8 +1,8 @@
 """`command`: runs an executable and returns its output."""
 
 import asyncio
-import contextlib
 import errno
+import itertools
 import logging
 import os
 import shlex
@@ -10,6 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -132,14 +133,6 @@ START_BACKOFF = Backoff(delay=0.05, factor=1.0, cap=0.05)
 log = logging.getLogger(__name__)
 
 
-class _NoFiles(Exception):
-    """No file descriptor was left to start a script; `failure` is raised if that does not change."""
-
-    def __init__(self, failure: ExecutionFailed) -> None:
-        super().__init__(failure)
-        self.failure = failure
-
-
 class CommandInputs(Inputs, frozen=True, kw_only=True):
     argv: (
         Annotated[list[NulFree], Meta(min_length=1, description="The executable and its arguments.")]
@@ -228,28 +221,24 @@ class Command:
 
     async def _start_when_possible(self, inputs: CommandInputs, work: Work) -> CapturedGroup:
         """Start the script; if no file descriptor is left, retry while other scripts of this process run."""
-        try:
-            return self._start(inputs, work)
-        except _NoFiles as error:
-            last = error.failure
-        if not self._has_warned:
-            self._has_warned = True
-            log.warning(
-                "%s: such tasks wait until other processes have ended",
-                last.message,
-                extra={"action": "command_waits", "task_id": work.task.id},
-            )
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(inputs.timeout_seconds):
-                failures = 0
-                while self._running:
-                    failures += 1
-                    await asyncio.sleep(START_BACKOFF.delay_after(failures))
-                    try:
-                        return self._start(inputs, work)
-                    except _NoFiles as error:
-                        last = error.failure
-        raise last
+        deadline = inf if inputs.timeout_seconds is None else time.monotonic() + inputs.timeout_seconds
+        for failures in itertools.count(1):
+            try:
+                return self._start(inputs, work)
+            except ExecutionFailed as error:
+                cause = error.__cause__
+                has_files = not isinstance(cause, OSError) or cause.errno not in _NO_FILES
+                if has_files or not self._running or time.monotonic() >= deadline:
+                    raise
+                if not self._has_warned:
+                    self._has_warned = True
+                    log.warning(
+                        "%s: such tasks wait until other processes have ended",
+                        error.message,
+                        extra={"action": "command_waits", "task_id": work.task.id},
+                    )
+            await asyncio.sleep(START_BACKOFF.delay_after(failures))
+        raise AssertionError("the loop returns or raises")
 
     def _folder(self, inputs: CommandInputs) -> str | None:
         """Return the folder to run in, or None for weft's own. Raise ExecutionFailed if it is outside."""
@@ -288,11 +277,10 @@ class Command:
                 max_output_bytes=inputs.max_output_bytes,
             )
         except OSError as error:
-            failure = ExecutionFailed(
+            raise ExecutionFailed(
                 f"{_shown(inputs)} cannot be started: {_reason(error, inputs)}",
                 is_permanent=error.errno not in _TRANSIENT,
-            )
-            raise (_NoFiles(failure) if error.errno in _NO_FILES else failure) from error
+            ) from error
         except ValueError as error:
             # A variable's name with "=", or a lone surrogate: a retry cannot help.
             raise ExecutionFailed(

@@ -45,8 +45,9 @@ class Secret:
         return f"[secret {self._name}]"
 
 
-secret = Secret
-"""Creates a value that programs can use and that is redacted in every log, error and record."""
+def secret(value: str, name: str = "secret") -> Secret:
+    """Create a value that programs can use and that is redacted in every log, error and record."""
+    return Secret(value, name)
 
 
 KEY = "$secret"

@@ -70,30 +70,16 @@ _PASSED_VARIABLES = frozenset(
 _TERMINAL_VARIABLES = frozenset({"TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "EDITOR", "VISUAL"})
 
 
-class Scratch(Struct, frozen=True):
+class Scratch:
     """The temporary folder of one run, with aider's input files and logs."""
 
-    folder: Path
-
-    @property
-    def restrictions(self) -> Path:
-        return self.folder / "restrictions.json"
-
-    @property
-    def prompt(self) -> Path:
-        return self.folder / "prompt.txt"
-
-    @property
-    def metadata(self) -> Path:
-        return self.folder / "models.json"
-
-    @property
-    def events(self) -> Path:
-        return self.folder / "events.jsonl"
-
-    @property
-    def transcript(self) -> Path:
-        return self.folder / "chat.md"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.restrictions = folder / "restrictions.json"
+        self.prompt = folder / "prompt.txt"
+        self.metadata = folder / "models.json"
+        self.events = folder / "events.jsonl"
+        self.transcript = folder / "chat.md"
 
     def fill(self, request: AiderRequest) -> None:
         """Write aider's input files. The prompt is in a file, because other users can read command lines."""

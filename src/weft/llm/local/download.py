@@ -37,6 +37,7 @@ from weft.llm.local.catalogue import (
     wheels_folder,
 )
 from weft.llm.local.embeddings import make_gguf
+from weft.process.group import run_captured
 from weft.secrets.truncation import cut
 from weft.text import decode_text
 
@@ -129,12 +130,7 @@ def _python_with_pip(folder: Path) -> str:
     environment = folder / "pip"
     python = environment / "bin" / "python"
     if not python.exists():
-        made = subprocess.run(
-            [sys.executable, "-P", "-m", "venv", str(environment)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        made = run_captured([sys.executable, "-P", "-m", "venv", str(environment)], env=os.environ)
         if made.returncode:
             raise FetchFailed(
                 "pip is needed to download models, and a virtual environment with pip cannot be created: "

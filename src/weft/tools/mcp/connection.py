@@ -61,8 +61,6 @@ class Connection:
         self._client: Client | None = None
         self._fault: str | None = None
         """Why the connection ended, for messages."""
-        self._odd_line: str | None = None
-        """The fault to report if the handshake fails: the server wrote a line that is not an MCP message."""
         self._over = asyncio.Event()
         """Set to end the connection, and when it has ended."""
         self._ready = asyncio.Event()
@@ -142,11 +140,12 @@ class Connection:
 
     def _failure(self, otherwise: str) -> str:
         """Return why the connection ended (`otherwise` if unknown), with the last line on standard error."""
-        # A line that is not a message explains a failed handshake, but not a later end.
-        fault = self._fault if self._ready.is_set() else self._odd_line or self._fault
-        stderr = (
-            f"; it said: {self._process.last_words}" if self._process and self._process.last_words else ""
-        )
+        fault, stderr, process = self._fault, "", self._process
+        if process is not None:
+            # A line that is not a message explains a failed handshake, but not a later end.
+            odd_line = None if self._ready.is_set() else process.odd_line
+            fault = odd_line or process.fault or fault
+            stderr = f"; it said: {process.last_words}" if process.last_words else ""
         return self._message(f"{fault or otherwise}{stderr}")
 
     def _message(self, text: str) -> str:
@@ -167,10 +166,8 @@ class Connection:
                 self._ready.set()
                 await self._over.wait()
         except Exception as error:
-            self._fault = (
-                self._fault or self._odd_line or f"connection_error: {_short(text_of(_innermost(error)))}"
-            )
-            log.info("%s", self._message(self._fault), extra={"action": "mcp_failed"})
+            self._fault = self._fault or f"connection_error: {_short(text_of(_innermost(error)))}"
+            log.info("%s", self._failure(""), extra={"action": "mcp_failed"})
         finally:
             self._over.set()
 
@@ -189,18 +186,10 @@ class Connection:
             self._fault = f"connection_error: '{self._server.command}' cannot be started: {reason}"
             raise
         try:
-            async with stdio_streams(process, self._on_end, self._on_odd_line) as streams:
+            async with stdio_streams(process, self._over.set) as streams:
                 yield streams
         finally:
             await process.end(process.grace_seconds)
-
-    def _on_end(self, fault: str) -> None:
-        self._fault = fault
-        if self._ready.is_set():
-            self._over.set()
-
-    def _on_odd_line(self, fault: str) -> None:
-        self._odd_line = fault
 
     async def _on_message(self, message: Any) -> None:
         from mcp_types import ToolListChangedNotification

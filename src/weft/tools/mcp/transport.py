@@ -66,20 +66,60 @@ class ServerProcess(ProcessGroup):
         self.grace_seconds = GRACE_SECONDS
         self.last_words = ""
         """Last line on standard error."""
+        self.fault: str | None = None
+        """Why the connection ended, for messages."""
+        self.odd_line: str | None = None
+        """The fault to report if the handshake fails: a line that is not an MCP message."""
+        self._valid_lines = 0
+        self._invalid_lines = 0
         self.stdin = InputPipe(require_pipe(process.stdin))
-        self.stdout = StreamPipe(require_pipe(process.stdout))
+        self._stdout = StreamPipe(require_pipe(process.stdout))
         self._stderr = LinePipe(require_pipe(process.stderr), self._log_line)
-        super().__init__(process, outputs=(self.stdout, self._stderr), stdin=self.stdin)
-
-    async def wait_for_stderr(self) -> None:
-        """Wait for the end of standard error, but not for long."""
-        with anyio.move_on_after(LAST_WORDS_SECONDS):
-            await self._stderr.is_closed.wait()
+        super().__init__(process, outputs=(self._stdout, self._stderr), stdin=self.stdin)
 
     async def _before_signals(self, grace_seconds: float) -> None:
         self.stdin.close()
         with anyio.move_on_after(grace_seconds):
             await self._exited.wait()
+
+    async def messages(self) -> AsyncIterator[SessionMessage]:
+        """Yield messages until the process ends or violates the protocol, which `fault` then says."""
+        remaining = bytearray()
+        while piece := await self._stdout.read():
+            remaining += piece
+            lines = []
+            if b"\n" in piece:
+                *lines, last = bytes(remaining).split(b"\n")
+                remaining = bytearray(last)
+            if max(map(len, [remaining, *lines])) > MAX_MESSAGE_BYTES:
+                self.fault = f"protocol_error: it sent a message of more than {MAX_MESSAGE_BYTES} bytes"
+                return
+            for line in lines:
+                message = self._message(line)
+                if message is not None:
+                    yield message
+            if self._invalid_lines > MAX_BAD_LINES:
+                self.fault = self.odd_line
+                return
+        with anyio.move_on_after(LAST_WORDS_SECONDS):
+            await self._stderr.is_closed.wait()
+        # If the process never wrote a valid message, its last invalid line explains more.
+        self.fault = None if self._valid_lines else self.odd_line
+        self.fault = self.fault or "connection_error: it has ended"
+
+    def _message(self, line: bytes) -> SessionMessage | None:
+        if not line.strip():
+            return None
+        try:
+            message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError:
+            self._invalid_lines += 1
+            shown = cut(decode_text(line), 80)
+            log.info("not an MCP message: %s", shown, extra={"action": "mcp_bad_line"})
+            self.odd_line = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
+            return _as_error(line)
+        self._valid_lines += 1
+        return message
 
     def _log_line(self, line: bytes) -> None:
         text = decode_text(line).strip()
@@ -92,13 +132,9 @@ def _inherited(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name in PASSED_ON or name.startswith("LC_")}
 
 
-OnFault = Callable[[str], None]
-"""Called with a fault for messages: why a connection ended, or which line is not a message."""
-
-
 @asynccontextmanager
 async def stdio_streams(
-    process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault
+    process: ServerProcess, on_end: Callable[[], None]
 ) -> "AsyncIterator[TransportStreams]":
     """Yield streams to a process. A message is a line of JSON; a few other lines are tolerated."""
     to_us, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -108,12 +144,13 @@ async def stdio_streams(
 
     async def read() -> None:
         async with to_us:
-            async for message in _Lines(process, on_fault, on_odd_line):
+            async for message in process.messages():
                 try:
                     await to_us.send(message)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                     return
             has_ended.set()
+            on_end()
 
     async def write() -> None:
         async with from_us:
@@ -125,7 +162,8 @@ async def stdio_streams(
                     with anyio.move_on_after(LAST_LINES_SECONDS):
                         await has_ended.wait()
                     if not has_ended.is_set():
-                        on_fault("connection_error: it no longer reads its input")
+                        process.fault = "connection_error: it no longer reads its input"
+                        on_end()
                     await to_us.aclose()
                     return
 
@@ -134,60 +172,6 @@ async def stdio_streams(
         tasks.start_soon(write)
         yield incoming, outgoing
         tasks.cancel_scope.cancel()
-
-
-class _Lines:
-    """Messages of a process, until it ends or violates the protocol."""
-
-    def __init__(self, process: ServerProcess, on_fault: OnFault, on_odd_line: OnFault) -> None:
-        self._process = process
-        self._on_fault = on_fault
-        self._on_odd_line = on_odd_line
-        self._valid_lines = 0
-        self._invalid_lines = 0
-        self._odd_line = ""
-
-    async def __aiter__(self) -> AsyncIterator[SessionMessage]:
-        remaining = bytearray()
-        while piece := await self._process.stdout.read():
-            remaining += piece
-            if b"\n" in piece:
-                *lines, last = bytes(remaining).split(b"\n")
-                remaining = bytearray(last)
-            else:
-                lines = []
-            if max(map(len, [remaining, *lines])) > MAX_MESSAGE_BYTES:
-                self._on_fault(f"protocol_error: it sent a message of more than {MAX_MESSAGE_BYTES} bytes")
-                return
-            for line in lines:
-                message = self._message(line)
-                if message is not None:
-                    yield message
-            if self._invalid_lines > MAX_BAD_LINES:
-                self._on_fault(self._odd_line)
-                return
-        await self._process.wait_for_stderr()
-        # If the process never wrote a valid message, its last invalid line explains more.
-        self._on_fault(
-            self._odd_line
-            if self._invalid_lines and not self._valid_lines
-            else "connection_error: it has ended"
-        )
-
-    def _message(self, line: bytes) -> SessionMessage | None:
-        if not line.strip():
-            return None
-        try:
-            message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError:
-            self._invalid_lines += 1
-            shown = cut(decode_text(line), 80)
-            log.info("not an MCP message: %s", shown, extra={"action": "mcp_bad_line"})
-            self._odd_line = f"protocol_error: it wrote a line that is not an MCP message: {shown!r}"
-            self._on_odd_line(self._odd_line)
-            return _as_error(line)
-        self._valid_lines += 1
-        return message
 
 
 def _as_error(line: bytes) -> SessionMessage | None:
