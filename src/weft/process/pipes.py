@@ -169,7 +169,7 @@ class StreamPipe(ReadPipe):
 
 
 class InputPipe:
-    """The input of a process; it is closed after `text`, or stays open if there is none."""
+    """The input of a process: `text`, after which it is closed; without a text it stays open."""
 
     def __init__(self, pipe: IO[bytes], text: bytes | None = None) -> None:
         self._pipe = pipe
