@@ -16,7 +16,7 @@ SLEEPER = "sleep 3600 & echo $!; echo half >&2; wait"
 
 
 def open_descriptors() -> int:
-    return psutil.Process().num_fds()
+    return int(psutil.Process().num_fds())
 
 
 def test_a_short_command_gives_its_output_and_exit_code() -> None:
