@@ -22,6 +22,10 @@ from weft.cli.options import TEXT, json_option
 if TYPE_CHECKING:
     from weft.memory.protocol import IndexReport
 
+db_option = click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
+
 
 class PathsOrCommand(LazyGroup):
     """A group that also accepts paths: `weft index src` is `weft index update src`."""
@@ -61,9 +65,7 @@ def index(**_: Any) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+@db_option
 @json_option
 def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Index new and changed files; safe to interrupt.
@@ -89,9 +91,7 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+@db_option
 @json_option
 def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
@@ -114,9 +114,7 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 
 @click.command()
-@click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+@db_option
 @json_option
 def status(db: str | None, is_json: bool) -> None:
     """Show the indexed folders, the number of files and the size of the index."""
@@ -158,9 +156,7 @@ def _when(seconds: float | None) -> str:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+@db_option
 @click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Update the index as files change, until Ctrl-C."""

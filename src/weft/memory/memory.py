@@ -23,8 +23,13 @@ from weft.memory.context.assembly import (
     select_meant,
     split_elements,
 )
-from weft.memory.context.freshness import find_stale_files, find_unreadable
-from weft.memory.context.items import items_of, ranges_text, summaries_of
+from weft.memory.context.items import (
+    find_stale_files,
+    find_unreadable,
+    items_of,
+    ranges_text,
+    summaries_of,
+)
 from weft.memory.errors import IndexBusy, IndexDamaged, IndexFileFailed
 from weft.memory.protocol import (
     FileFacts,

@@ -22,53 +22,11 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _PATTERN = re.compile(r"\S*[/*]\S*|\S+\.[A-Za-z0-9]{1,8}")
 
 EMPTY_WORDS = frozenset(
-    [
-        "a",
-        "all",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "code",
-        "content",
-        "contents",
-        "every",
-        "everything",
-        "file",
-        "files",
-        "folder",
-        "for",
-        "from",
-        "in",
-        "is",
-        "it",
-        "its",
-        "module",
-        "modules",
-        "no",
-        "not",
-        "of",
-        "on",
-        "or",
-        "part",
-        "parts",
-        "source",
-        "that",
-        "the",
-        "them",
-        "these",
-        "this",
-        "those",
-        "to",
-        "what",
-        "which",
-        "with",
-        "text",
-    ]
+    """
+    a all an and any are as at be by code content contents every everything file files folder for from
+    in is it its module modules no not of on or part parts source text that the them these this those to
+    what which with
+    """.split()  # noqa: SIM905 - a list with one word per line would fill pages
 )
 """Words too general to distinguish one file from another."""
 

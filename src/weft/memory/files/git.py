@@ -114,7 +114,7 @@ def disable_repository_commands(folder: Path) -> list[tuple[str, str]]:
 def _find_executable_settings(folder: Path) -> list[str]:
     """Return the names of the repository's own settings that name executables."""
     options = ("-z", "--includes", "--show-scope", "--name-only")
-    fields = _run_git(folder, "config", *options, "--get-regexp", _EXECUTABLE_SETTINGS).split("\0")
+    fields = _run_text(folder, "config", *options, "--get-regexp", _EXECUTABLE_SETTINGS).split("\0")
     return [
         name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
     ]
@@ -125,10 +125,10 @@ def _with_submodules(folder: Path) -> Iterable[Path]:
     found: dict[Path, None] = {}
     left = [folder]
     while left:
-        top = Path(_run_git(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
+        top = Path(_run_text(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
         if top.is_absolute() and top not in found:  # links could form a cycle
             found[top] = None
-            staged = _run_git(top, "ls-files", "-z", "--stage").split("\0")
+            staged = _run_text(top, "ls-files", "-z", "--stage").split("\0")
             links = (entry.partition("\t")[2] for entry in staged if entry.startswith(_GITLINK))
             left += [top / link for link in links if (top / link / ".git").exists()]
     return found or [folder]
@@ -145,13 +145,18 @@ def run_git(
     return run_captured(argv, env={**git_environment(), **variables}, timeout_seconds=timeout_seconds)
 
 
-def _run_git(folder: Path, *arguments: str) -> str:
-    """Return the output of git; empty if git is not installed or times out."""
+def git_output(folder: Path, *arguments: str, seconds: float = _TIMEOUT_SECONDS) -> bytes:
+    """Return the output of git; empty if git is not installed, incomplete if it fails or after `seconds`."""
     try:
-        done = run_git(folder, *arguments, timeout_seconds=_TIMEOUT_SECONDS)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode("utf-8", "surrogateescape")
+        return run_git(folder, *arguments, timeout_seconds=seconds, GIT_LITERAL_PATHSPECS="1").stdout
+    except subprocess.TimeoutExpired as error:
+        return error.stdout or b""
+    except OSError:
+        return b""
+
+
+def _run_text(folder: Path, *arguments: str) -> str:
+    return git_output(folder, *arguments).decode("utf-8", "surrogateescape")
 
 
 LIMIT_SECONDS = 2.0
@@ -164,16 +169,7 @@ def commit_times(root: Path, paths: Sequence[str], seconds: float = LIMIT_SECOND
     Paths without a commit, or with one that git did not reach within `seconds`, are left out.
     """
     options = ("--no-ext-diff", "--no-textconv", "--format=%x01%ct", "--name-only", "--relative", "-z")
-    try:
-        done = run_git(
-            root, "log", *options, "--", *paths, timeout_seconds=seconds, GIT_LITERAL_PATHSPECS="1"
-        )
-        output = done.stdout
-    except OSError:  # git is not installed
-        return {}
-    except subprocess.TimeoutExpired as error:
-        output = error.stdout or b""
-    return _latest_times(output, set(paths))
+    return _latest_times(git_output(root, "log", *options, "--", *paths, seconds=seconds), set(paths))
 
 
 def _latest_times(output: bytes, wanted: set[str]) -> dict[str, float]:

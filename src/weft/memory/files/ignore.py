@@ -3,12 +3,11 @@
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from weft.memory.files.git import git_environment
+from weft.memory.files.git import git_output
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 
@@ -435,7 +434,7 @@ def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
 
 
 def _git_config(top: Path) -> list[tuple[str, str]]:
-    done = _git(top, "config", "-z", "--get-regexp", r"^core\.(excludesfile|ignorecase)$")
+    done = git_output(top, "config", "-z", "--get-regexp", r"^core\.(excludesfile|ignorecase)$")
     pairs = (line.partition("\n") for line in done.decode("utf-8", "surrogateescape").split("\0") if line)
     return [(key, value) for key, _, value in pairs]
 
@@ -445,27 +444,13 @@ def _info_exclude(top: Path) -> Path | None:
     if folder.is_dir():
         return folder / "info" / "exclude"
     # In a worktree or submodule `.git` is a file with the path of the repository.
-    found = _git(top, "rev-parse", "--git-path", "info/exclude").decode("utf-8", "surrogateescape").strip()
+    found = (
+        git_output(top, "rev-parse", "--git-path", "info/exclude").decode("utf-8", "surrogateescape").strip()
+    )
     return top / found if found else None
 
 
 def tracked_though_ignored(top: Path) -> list[bytes]:
     """Return the files in git's index that match an ignore rule: git does not ignore those."""
-    found = _git(top, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+    found = git_output(top, "ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     return [path for path in found.split(b"\0") if path]
-
-
-def _git(folder: Path, *arguments: str) -> bytes:
-    """Return the output of git; empty if git is not installed or fails."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=False,
-            env=git_environment(),
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return b""
-    return done.stdout if done.returncode == 0 else b""

@@ -34,7 +34,7 @@ class Walk:
     def __init__(self, root: Path, extra: Sequence[str] = ()) -> None:
         self._root = root
         self._root_rules = rules_of(root, extra)
-        self._tops: dict[bytes, None] = {b"": None} if is_in_repository(root) else {}
+        self._tops: dict[bytes, None] = {b"": None} if top_of(root) is not None else {}
         """Top folders of the repositories that the walk has reached."""
         self._tracked_by_top: dict[bytes, list[bytes]] = {}
         """Cache of ignored but tracked files by repository."""
@@ -64,7 +64,7 @@ class Walk:
                 self._record_unreadable(done, error)
                 return
             if done == whole:
-                yield from self._walk_folder(done, rules) if is_folder else self._stat_file(done)
+                yield from self._walk_folder(done, rules) if is_folder else self._stat(done)
         yield from self._tracked(whole)
 
     def _walk_folder(self, path: bytes, rules: Rules, *, is_root: bool = False) -> Iterator[Found]:
@@ -90,7 +90,7 @@ class Walk:
                 if is_folder:
                     folders.append((below, rules))
                 elif entry.is_file(follow_symlinks=False):
-                    yield from self._stat_entry(below, entry)
+                    yield from self._stat(below, entry)
             stack.extend(reversed(folders))
 
     def _inside(self, path: bytes, rules: Rules, names: Sequence[str]) -> Rules:
@@ -105,21 +105,14 @@ class Walk:
             found = self._rules_in[path] = self._inside(path, rules, names)
         return found
 
-    def _stat_entry(self, path: bytes, entry: os.DirEntry[str]) -> Iterator[Found]:
+    def _stat(self, path: bytes, entry: os.DirEntry[str] | None = None) -> Iterator[Found]:
+        name = os.fsdecode(path)
         try:
-            known = entry.stat(follow_symlinks=False)
+            known = entry.stat(follow_symlinks=False) if entry is not None else stat_below(self._root, name)
         except OSError as error:
             self._record_unreadable(path, error)
         else:
-            yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
-
-    def _stat_file(self, path: bytes) -> Iterator[Found]:
-        try:
-            known = stat_below(self._root, os.fsdecode(path))
-        except OSError as error:
-            self._record_unreadable(path, error)
-        else:
-            yield Found(os.fsdecode(path), known.st_size, known.st_mtime_ns, known.st_ctime_ns)
+            yield Found(name, known.st_size, known.st_mtime_ns, known.st_ctime_ns)
 
     def _record_unreadable(self, path: bytes, error: OSError) -> None:
         """Add a path to `unreadable`, unless it does not exist or is not a regular file."""
@@ -133,7 +126,7 @@ class Walk:
             for whole in self._tracked_in(top):
                 is_here = not path or whole == path or whole.startswith(path + b"/")
                 if is_here and not self._root_rules.is_ignored_by_us(whole):
-                    yield from self._stat_file(whole)
+                    yield from self._stat(whole)
 
     def _tracked_in(self, top: bytes) -> list[bytes]:
         found = self._tracked_by_top.get(top)
@@ -160,10 +153,6 @@ def at_or_below(paths: Iterable[str], tops: Container[str]) -> Iterator[str]:
             is_inside = folders[folder] = is_at_or_below(folder, tops)
         if is_inside or path in tops:
             yield path
-
-
-def is_in_repository(root: Path) -> bool:
-    return top_of(root) is not None
 
 
 def stat_below(root: Path, path: str) -> os.stat_result:

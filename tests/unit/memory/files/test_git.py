@@ -39,13 +39,13 @@ def test_git_is_asked_once_for_each_repository_however_many_paths_are_looked_at(
     for name in names:
         (inner / name).write_text("")
     asked: list[tuple[str, ...]] = []
-    ask = ignore._git
+    ask = ignore.git_output
 
     def counted(folder: Path, *arguments: str) -> bytes:
         asked.append((str(folder), *arguments))
         return ask(folder, *arguments)
 
-    monkeypatch.setattr(ignore, "_git", counted)
+    monkeypatch.setattr(ignore, "git_output", counted)
     walk = Walk(root)
     for name in [*names, "kept.log", "other.log"]:
         found = [each.path for each in walk.below(f"inner/{name}")]
