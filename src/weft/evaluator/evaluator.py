@@ -27,18 +27,7 @@ from weft.evaluator.operators.script import ScriptTask
 from weft.evaluator.operators.sequential import SequentialTask
 from weft.evaluator.replay_log import History
 from weft.evaluator.values import check_finite
-from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
-    Node,
-    Program,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskCond,
-    Template,
-)
+from weft.language import ast
 from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskLibrary, definition_of
 from weft.language.source import NOWHERE
@@ -67,18 +56,18 @@ def _add_expressions(form: Form) -> Form:
     return compile_task
 
 
-_OPERATORS: Mapping[type[Node], Form] = {
-    Atomic: lambda compiler, node, _: AtomicTask(compiler, node).run,
-    Script: lambda compiler, node, _: ScriptTask(compiler, node).run,
-    Sequential: lambda compiler, node, _: SequentialTask(compiler, node).run,
-    Reduce: lambda compiler, node, _: ReduceTask(compiler, node).run,
-    DirectorEvaluatorLoop: lambda compiler, node, _: LoopTask(compiler, node).run,
-    Reference: templates.compile_reference,
-    TaskCond: compile_task_cond,
-    Template: templates.compile_template,
+_OPERATORS: Mapping[type[ast.Node], Form] = {
+    ast.Atomic: lambda compiler, node, _: AtomicTask(compiler, node).run,
+    ast.Script: lambda compiler, node, _: ScriptTask(compiler, node).run,
+    ast.Sequential: lambda compiler, node, _: SequentialTask(compiler, node).run,
+    ast.Reduce: lambda compiler, node, _: ReduceTask(compiler, node).run,
+    ast.DirectorEvaluatorLoop: lambda compiler, node, _: LoopTask(compiler, node).run,
+    ast.Reference: templates.compile_reference,
+    ast.TaskCond: compile_task_cond,
+    ast.Template: templates.compile_template,
 }
 
-_FORMS: Mapping[type[Node], Form] = {
+_FORMS: Mapping[type[ast.Node], Form] = {
     **NAME_FORMS,
     **BRANCHING_FORMS,
     **CALL_FORMS,
@@ -116,7 +105,7 @@ class Evaluator:
         """Bind global names for all later evaluations. Raise InvalidProgram for an unusable value."""
         self.global_env.update(_convert_bindings(bindings))
 
-    async def evaluate(self, program: Program, bindings: Mapping[str, Any] | None = None) -> Any:
+    async def evaluate(self, program: ast.Program, bindings: Mapping[str, Any] | None = None) -> Any:
         """Return the value of the last form; `bindings` are global names during the evaluation.
 
         Raise InvalidProgram before anything runs, TaskFailed or another WeftError afterwards.
@@ -135,10 +124,10 @@ class Evaluator:
         except Exception as error:
             raise unexpected(error, what="the evaluation failed") from error
 
-    def _compile(self, program: Program) -> list[tuple[Node, Code]]:
+    def _compile(self, program: ast.Program) -> list[tuple[ast.Node, Code]]:
         """Compile every form, then register the templates, all or none."""
-        templates = [form for form in program.forms if isinstance(form, Template)]
-        forms = [form for form in program.forms if not isinstance(form, Template)]
+        templates = [form for form in program.forms if isinstance(form, ast.Template)]
+        forms = [form for form in program.forms if not isinstance(form, ast.Template)]
         try:
             codes = [(form, self._compiler.compile(form)) for form in forms]
         except RecursionError:
@@ -147,8 +136,8 @@ class Evaluator:
         self._register(templates)
         return codes
 
-    def _register(self, templates: list[Template]) -> None:
-        names: dict[str, Template] = {}
+    def _register(self, templates: list[ast.Template]) -> None:
+        names: dict[str, ast.Template] = {}
         for template in templates:
             check_definable(template.name, template.span)
             if template.name in names or template.name in self.library:
@@ -159,7 +148,7 @@ class Evaluator:
         for template in templates:
             self.library.register_task(definition_of(template))
 
-    def _run(self, codes: list[tuple[Node, Code]]) -> Any:
+    def _run(self, codes: list[tuple[ast.Node, Code]]) -> Any:
         value = None
         for _, code in codes:
             value = code(self.global_env)
@@ -170,7 +159,7 @@ class Evaluator:
         return value
 
 
-def _run_span(program: Program) -> TelemetrySpan:
+def _run_span(program: ast.Program) -> TelemetrySpan:
     source = next((form.span.source.name for form in program.forms), "")
     name = None if source.startswith("<") or not source else source
 

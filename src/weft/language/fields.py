@@ -10,17 +10,7 @@ from typing import Any, Final, Literal, TypedDict, get_args
 
 from msgspec import NODEFAULT, Struct
 
-from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
-    Node,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskNode,
-    Text,
-)
+from weft.language import ast
 from weft.language.diagnostics import LanguageProblem
 from weft.language.source import Span
 from weft.language.task_fields import (
@@ -170,9 +160,9 @@ TASK_FIELDS: Final = (
 class TaskOptions(TypedDict, total=False):
     """Keyword arguments of all builders of tasks: the options of TASK_FIELDS, for type checkers."""
 
-    description: str | Text
-    instructions: str | Text
-    system: str | Text
+    description: str | ast.Text
+    instructions: str | ast.Text
+    system: str | ast.Text
     subtype: str
     model: str
     provider: str
@@ -216,9 +206,9 @@ class TaskKind(Struct, frozen=True):
     fields: tuple[Field, ...] = ()
 
 
-TASK_KINDS: Final[Mapping[type[TaskNode], TaskKind]] = {
-    Atomic: TaskKind("atomic", "task"),
-    Sequential: TaskKind(
+TASK_KINDS: Final[Mapping[type[ast.TaskNode], TaskKind]] = {
+    ast.Atomic: TaskKind("atomic", "task"),
+    ast.Sequential: TaskKind(
         "sequential",
         "sequential",
         (
@@ -233,7 +223,7 @@ TASK_KINDS: Final[Mapping[type[TaskNode], TaskKind]] = {
             ),
         ),
     ),
-    Reduce: TaskKind(
+    ast.Reduce: TaskKind(
         "reduce",
         "reduce-task",
         (
@@ -247,7 +237,7 @@ TASK_KINDS: Final[Mapping[type[TaskNode], TaskKind]] = {
             ),
         ),
     ),
-    Script: TaskKind(
+    ast.Script: TaskKind(
         "script",
         "script",
         (
@@ -255,7 +245,7 @@ TASK_KINDS: Final[Mapping[type[TaskNode], TaskKind]] = {
             _field("shell", "shell", "The command that a shell runs.", tag="command"),
         ),
     ),
-    DirectorEvaluatorLoop: TaskKind(
+    ast.DirectorEvaluatorLoop: TaskKind(
         "director_evaluator_loop",
         "director-evaluator-loop",
         (
@@ -330,24 +320,24 @@ def set_fields(node: Struct, fields: Iterable[Field]) -> Iterator[tuple[Field, A
             yield field, value
 
 
-def replaced_fields(node: Reference) -> dict[str, Any]:
+def replaced_fields(node: ast.Reference) -> dict[str, Any]:
     """Return the fields of a reference that replace those of its template."""
     found = {field.name: value for field, value in set_fields(node, TASK_FIELDS)}
     return {name: value for name, value in found.items() if name not in _OF_REFERENCE}
 
 
-def misplaced(node: Node, names: Iterable[str]) -> str | None:
+def misplaced(node: ast.Node, names: Iterable[str]) -> str | None:
     """Describe those of the named fields that this kind of task cannot have; None: all fit."""
     found = [name for name in names if name in REQUEST_FIELDS]
     if (
         not found
-        or isinstance(node, Atomic)
-        or not isinstance(node, TaskNode)
+        or isinstance(node, ast.Atomic)
+        or not isinstance(node, ast.TaskNode)
         or type(node) not in TASK_KINDS
     ):
         return None
     verb, them = ("is", "it") if len(found) == 1 else ("are", "them")
-    where = "" if isinstance(node, Script) else f"; write {them} on the tasks inside"
+    where = "" if isinstance(node, ast.Script) else f"; write {them} on the tasks inside"
     return (
         f"{', '.join(found)} {verb} for atomic tasks, and this is a {TASK_KINDS[type(node)].name} task{where}"
     )
@@ -356,13 +346,13 @@ def misplaced(node: Node, names: Iterable[str]) -> str | None:
 _TEXTS: Final = tuple(field.name for field in TASK_FIELDS if field.kind == "text")
 
 
-def texts_of(node: TaskNode) -> list[Text]:
+def texts_of(node: ast.TaskNode) -> list[ast.Text]:
     """Return the texts of a task that may have placeholders."""
     files = node.file_paths
     found = [getattr(node, name) for name in _TEXTS]
     if files is not None:
         found += [files.text, *files.paths]
-    if isinstance(node, Script):
+    if isinstance(node, ast.Script):
         found += [node.shell, *node.argv]
     return [text for text in found if text is not None]
 

@@ -5,35 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from weft.language.ast import (
-    And,
-    Apply,
-    Assign,
-    Atomic,
-    Cond,
-    Define,
-    FilePaths,
-    FunctionCall,
-    If,
-    Input,
-    IterativeLoop,
-    Lambda,
-    Let,
-    Literal,
-    Loop,
-    Node,
-    Or,
-    Quote,
-    Reduce,
-    Reference,
-    Script,
-    TaskCond,
-    TaskNode,
-    Template,
-    Text,
-    Try,
-    Variable,
-)
+from weft.language import ast
 from weft.language.source import Span
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import reachable_definitions, structs_in
@@ -45,7 +17,7 @@ _QualifiedName = tuple[str, str]
 """(owner, name): the owner is the template or function with a parameter of that name; "" for other names."""
 
 
-def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
+def find_path_names(nodes: Sequence[ast.Node]) -> frozenset[str]:
     """Return the names of variables that hold file paths.
 
     A variable holds a path if it is a whole path of `file_paths`, occurs in `:files` of a call, or is passed,
@@ -58,11 +30,11 @@ def find_path_names(nodes: Sequence[Node]) -> frozenset[str]:
     for owner, body in _bodies(nodes):
         own = frozenset(parameters.get(owner, ()))
         for one in structs_in([body]):
-            if isinstance(one, FilePaths):
+            if isinstance(one, ast.FilePaths):
                 found |= {_qualify(name, owner, own) for path in one.paths for name in _variables_in(path)}
-            elif isinstance(one, FunctionCall):
+            elif isinstance(one, ast.FunctionCall):
                 files = [value for keyword, value in one.keywords if keyword == "files"]
-                variables = [node.name for node in structs_in(files) if isinstance(node, Variable)]
+                variables = [node.name for node in structs_in(files) if isinstance(node, ast.Variable)]
                 found |= {_qualify(name, owner, own) for name in variables}
             passed += [
                 (_qualify(name, owner, own) if to is None else (to, name), _qualify(value, owner, own))
@@ -78,22 +50,22 @@ def _qualify(name: str, owner: str, own: frozenset[str]) -> _QualifiedName:
     return (owner, name) if name in own else ("", name)
 
 
-def _parameters_by_owner(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+def _parameters_by_owner(nodes: Sequence[ast.Node]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for one in structs_in(nodes):
-        if isinstance(one, Template):
+        if isinstance(one, ast.Template):
             found[one.name] = tuple(parameter.name for parameter in one.parameters)
-        elif isinstance(one, Define) and isinstance(one.value, Lambda):
+        elif isinstance(one, ast.Define) and isinstance(one.value, ast.Lambda):
             found[one.name] = one.value.parameters
     return found
 
 
-def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
+def _bodies(nodes: Iterable[ast.Node]) -> Iterator[tuple[str, ast.Node]]:
     """Yield the body of each template and function with its name, and all other forms with ""."""
     for node in nodes:
-        if isinstance(node, Template):
+        if isinstance(node, ast.Template):
             yield node.name, node.body
-        elif isinstance(node, Define) and isinstance(node.value, Lambda):
+        elif isinstance(node, ast.Define) and isinstance(node.value, ast.Lambda):
             yield node.name, node.value.body
         else:
             yield "", node
@@ -101,37 +73,37 @@ def _bodies(nodes: Iterable[Node]) -> Iterator[tuple[str, Node]]:
 
 def _bindings_of(
     node: Struct, parameters: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[str | None, str, Node]]:
+) -> Iterator[tuple[str | None, str, ast.Node]]:
     """Yield (owner, name, value) for each name that a node binds.
 
     The owner of a parameter is the called template or function; None: the name is not a parameter of either.
     """
     match node:
-        case FunctionCall(func_name=name, args=[function, *args]) if name in _HIGHER_ORDER:
+        case ast.FunctionCall(func_name=name, args=[function, *args]) if name in _HIGHER_ORDER:
             yield from _bind_arguments(function, args, (), parameters)
-        case FunctionCall(func_name=name, args=args, keywords=keywords):
-            yield from _bind_arguments(Variable(name=name), args, keywords, parameters)
-        case Apply(function=function, args=args, keywords=keywords):
+        case ast.FunctionCall(func_name=name, args=args, keywords=keywords):
+            yield from _bind_arguments(ast.Variable(name=name), args, keywords, parameters)
+        case ast.Apply(function=function, args=args, keywords=keywords):
             yield from _bind_arguments(function, args, keywords, parameters)
-        case Reference(ref=ref, inputs=inputs):
+        case ast.Reference(ref=ref, inputs=inputs):
             yield from ((ref, one.name, one.value) for one in inputs if one.value is not None)
-        case Let(bindings=bindings):
+        case ast.Let(bindings=bindings):
             yield from ((None, name, value) for name, value in bindings)
-        case Input(name=name, value=value) if value is not None:
+        case ast.Input(name=name, value=value) if value is not None:
             yield None, name, value
-        case Define(name=name, value=value) | Assign(name=name, value=value):
+        case ast.Define(name=name, value=value) | ast.Assign(name=name, value=value):
             yield None, name, value
 
 
 def _bind_arguments(
-    function: Node,
-    args: Sequence[Node],
-    keywords: Iterable[tuple[str, Node]],
+    function: ast.Node,
+    args: Sequence[ast.Node],
+    keywords: Iterable[tuple[str, ast.Node]],
     parameters: Mapping[str, tuple[str, ...]],
-) -> Iterator[tuple[str | None, str, Node]]:
-    if isinstance(function, Lambda):
+) -> Iterator[tuple[str | None, str, ast.Node]]:
+    if isinstance(function, ast.Lambda):
         yield from ((None, name, value) for name, value in zip(function.parameters, args, strict=False))
-    elif isinstance(function, Variable) and function.name in parameters:
+    elif isinstance(function, ast.Variable) and function.name in parameters:
         by_position = zip(parameters[function.name], args, strict=False)
         yield from ((function.name, name, value) for name, value in [*by_position, *keywords])
 
@@ -139,11 +111,11 @@ def _bind_arguments(
 def _variables_in(node: Any) -> Iterator[str]:
     """Yield the variables that a value consists of: one variable, or the variables of a list."""
     match node:
-        case Variable(name=name):
+        case ast.Variable(name=name):
             yield name
-        case Text(parts=[Variable(name=name)]):
+        case ast.Text(parts=[ast.Variable(name=name)]):
             yield name
-        case FunctionCall(func_name="list", args=args):
+        case ast.FunctionCall(func_name="list", args=args):
             for one in args:
                 yield from _variables_in(one)
 
@@ -151,7 +123,20 @@ def _variables_in(node: Any) -> Iterator[str]:
 _Strings = Mapping[str, str | None]
 """Constant strings by name; None where the program computes the value."""
 
-_UNCERTAIN = (And, Cond, If, IterativeLoop, Lambda, Loop, Or, Quote, Reduce, TaskCond, Template, Try)
+_UNCERTAIN = (
+    ast.And,
+    ast.Cond,
+    ast.If,
+    ast.IterativeLoop,
+    ast.Lambda,
+    ast.Loop,
+    ast.Or,
+    ast.Quote,
+    ast.Reduce,
+    ast.TaskCond,
+    ast.Template,
+    ast.Try,
+)
 """Forms with parts that are evaluated conditionally or not at all."""
 
 
@@ -167,7 +152,7 @@ class RequiredFile(Struct, frozen=True):
 
 
 def find_required_files(
-    forms: Sequence[Node], definitions: Iterable[Node], given: Mapping[str, Any]
+    forms: Sequence[ast.Node], definitions: Iterable[ast.Node], given: Mapping[str, Any]
 ) -> list[RequiredFile]:
     """Return the files that the program always reads and does not create, in the order of reading.
 
@@ -175,11 +160,13 @@ def find_required_files(
     runs scripts or tools, which may create files. It is also empty for a program with a single model task:
     that task reports a missing file itself, before anything is paid for.
     """
-    named = {form.name: form for form in (*definitions, *forms) if isinstance(form, Template | Define)}
+    named = {
+        form.name: form for form in (*definitions, *forms) if isinstance(form, ast.Template | ast.Define)
+    }
     parts = list(structs_in([*forms, *reachable_definitions(forms, named).values()]))
     if any(_may_create_files(part, named) for part in parts):
         return []
-    if sum(isinstance(part, Atomic) for part in parts) < 2:
+    if sum(isinstance(part, ast.Atomic) for part in parts) < 2:
         return []
     changing = {name for part in parts for name in _rebound_names(part)}
     known = {name: value for name, value in given.items() if isinstance(value, str) and name not in changing}
@@ -187,31 +174,31 @@ def find_required_files(
 
 
 def _may_create_files(part: Struct, named: Mapping[str, object]) -> bool:
-    if isinstance(part, FunctionCall):
+    if isinstance(part, ast.FunctionCall):
         return ":" in part.func_name and part.func_name not in named
-    if isinstance(part, FilePaths):
+    if isinstance(part, ast.FilePaths):
         return part.source == "command"
-    if isinstance(part, TaskNode):
-        return isinstance(part, Script) or bool(part.tools) or part.subtype in AIDER_SUBTYPES
+    if isinstance(part, ast.TaskNode):
+        return isinstance(part, ast.Script) or bool(part.tools) or part.subtype in AIDER_SUBTYPES
     return False
 
 
 def _rebound_names(part: Struct) -> Iterator[str]:
     """Yield the names that a node may bind again, so that their given values are not certain."""
-    if isinstance(part, Define | Assign):
+    if isinstance(part, ast.Define | ast.Assign):
         yield part.name
-    elif isinstance(part, TaskNode) and part.output_slot is not None:
+    elif isinstance(part, ast.TaskNode) and part.output_slot is not None:
         yield part.output_slot
 
 
 class _Walk:
     """Walks over the nodes that are always evaluated, with the constant strings of the names in scope."""
 
-    def __init__(self, named: Mapping[str, Template | Define]) -> None:
+    def __init__(self, named: Mapping[str, ast.Template | ast.Define]) -> None:
         self._named = named
         self._called: set[tuple[str, tuple[tuple[str, str | None], ...]]] = set()
 
-    def files(self, forms: Sequence[Node], known: _Strings) -> Iterator[RequiredFile]:
+    def files(self, forms: Sequence[ast.Node], known: _Strings) -> Iterator[RequiredFile]:
         """Yield the required files in program order; `known` are the constant strings of global names."""
         stack: list[tuple[Any, _Strings]] = [(form, known) for form in reversed(forms)]
         while stack:
@@ -220,22 +207,22 @@ class _Walk:
                 stack.extend((one, names) for one in reversed(node))
             elif isinstance(node, Struct) and not isinstance(node, _UNCERTAIN):
                 inside = _names_inside(node, names)
-                if isinstance(node, Atomic) and node.file_paths is not None:
+                if isinstance(node, ast.Atomic) and node.file_paths is not None:
                     yield from _required_paths(node.file_paths, inside, node.span)
-                if isinstance(node, FunctionCall | Reference):
+                if isinstance(node, ast.FunctionCall | ast.Reference):
                     stack.extend(self._called_body(node, names))
                 fields = [getattr(node, name) for name in node.__struct_fields__ if name != "span"]
                 stack.extend((field, inside) for field in reversed(fields))
 
     def _called_body(
-        self, node: FunctionCall | Reference, names: _Strings
-    ) -> Iterator[tuple[Node, _Strings]]:
+        self, node: ast.FunctionCall | ast.Reference, names: _Strings
+    ) -> Iterator[tuple[ast.Node, _Strings]]:
         """Yield the body of the called template with the names in its scope.
 
         Yield nothing if the call replaces the files of the template, or was analysed before.
         """
-        args: tuple[Node, ...] = ()
-        if isinstance(node, Reference):
+        args: tuple[ast.Node, ...] = ()
+        if isinstance(node, ast.Reference):
             name = node.ref
             keywords = [(one.name, one.value) for one in node.inputs if one.value is not None]
             has_files = node.file_paths is not None
@@ -243,7 +230,7 @@ class _Walk:
             name, args, keywords = node.func_name, node.args, list(node.keywords)
             has_files = "files" in dict(keywords)
         template = self._named.get(name)
-        if not isinstance(template, Template) or has_files or name in names:
+        if not isinstance(template, ast.Template) or has_files or name in names:
             return  # a name in `names` shadows the template
         parameters = {one.name: _known_string(one.default, names) for one in template.parameters}
         given = [*zip(parameters, args, strict=False), *keywords]
@@ -256,9 +243,9 @@ class _Walk:
 
 def _names_inside(node: Struct, names: _Strings) -> _Strings:
     """Return the constant strings of the names in scope inside a node."""
-    if isinstance(node, Let):
+    if isinstance(node, ast.Let):
         return {**names, **{name: _known_string(value, names) for name, value in node.bindings}}
-    if isinstance(node, TaskNode) and not isinstance(node, Reference):
+    if isinstance(node, ast.TaskNode) and not isinstance(node, ast.Reference):
         inputs = {one.name: _known_string(one.value, names) for one in node.inputs if one.value is not None}
         return {**names, **inputs, "input": None}
     return names
@@ -267,17 +254,17 @@ def _names_inside(node: Struct, names: _Strings) -> _Strings:
 def _known_string(node: Any, names: _Strings) -> str | None:
     """Return the constant string that a node evaluates to, or None."""
     match node:
-        case Literal(value=str(text)) | str(text):
+        case ast.Literal(value=str(text)) | str(text):
             return text
-        case Variable(name=name):
+        case ast.Variable(name=name):
             return names.get(name)
-        case Text(parts=parts):
+        case ast.Text(parts=parts):
             texts = [_known_string(part, names) for part in parts]
             return None if None in texts else "".join(filter(None, texts))
     return None
 
 
-def _required_paths(files: FilePaths, names: _Strings, span: Span) -> Iterator[RequiredFile]:
+def _required_paths(files: ast.FilePaths, names: _Strings, span: Span) -> Iterator[RequiredFile]:
     if files.source == "literal":
         for position, path in enumerate(files.paths):
             text = _known_string(path, names)

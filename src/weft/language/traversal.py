@@ -7,16 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from weft.language.ast import (
-    DirectorEvaluatorLoop,
-    FunctionCall,
-    GetContext,
-    Node,
-    Reference,
-    TaskCond,
-    TaskNode,
-    Variable,
-)
+from weft.language import ast
 
 SPAWN_TOOL = "system:spawn_subtask"
 """A task with this tool chooses templates at run time."""
@@ -47,17 +38,17 @@ def structs_in(nodes: Iterable[Any]) -> Iterator[Struct]:
             stack.extend(one)
 
 
-def used_names(nodes: Iterable[Node]) -> UsedNames:
+def used_names(nodes: Iterable[ast.Node]) -> UsedNames:
     """Collect the names that the nodes use. Does not recurse, so trees may be deep."""
     called: set[str] = set()
     mentioned: set[str] = set()
     is_acting = is_choosing = False
     for one in structs_in(nodes):
-        if isinstance(one, FunctionCall):
+        if isinstance(one, ast.FunctionCall):
             called.add(one.func_name)
-        elif isinstance(one, Reference):
+        elif isinstance(one, ast.Reference):
             called.add(one.ref)
-        elif isinstance(one, Variable):
+        elif isinstance(one, ast.Variable):
             mentioned.add(one.name)
         is_acting = is_acting or _is_acting(one)
         is_choosing = is_choosing or _is_choosing(one)
@@ -65,23 +56,23 @@ def used_names(nodes: Iterable[Node]) -> UsedNames:
 
 
 def _is_acting(node: Any) -> bool:
-    if isinstance(node, FunctionCall):
+    if isinstance(node, ast.FunctionCall):
         return ":" in node.func_name
-    return isinstance(node, TaskNode | TaskCond | GetContext)
+    return isinstance(node, ast.TaskNode | ast.TaskCond | ast.GetContext)
 
 
 def _is_choosing(node: Any) -> bool:
-    if isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None:
+    if isinstance(node, ast.DirectorEvaluatorLoop) and node.evaluator is None:
         return True
-    if isinstance(node, TaskCond) and node.criteria is not None:
+    if isinstance(node, ast.TaskCond) and node.criteria is not None:
         return True
-    return isinstance(node, TaskNode) and SPAWN_TOOL in node.tools
+    return isinstance(node, ast.TaskNode) and SPAWN_TOOL in node.tools
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=ast.Node)
 
 
-def reachable_definitions(forms: Sequence[Node], named: Mapping[str, N]) -> dict[str, N]:
+def reachable_definitions(forms: Sequence[ast.Node], named: Mapping[str, N]) -> dict[str, N]:
     """Return the definitions that forms can reach, by name; all if they choose templates when they run."""
     reached: dict[str, N] = {}
     while forms:

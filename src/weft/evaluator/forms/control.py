@@ -13,21 +13,7 @@ from weft.evaluator.forms.error_locations import with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, is_number, kind_of, scan_json, to_json, to_text
-from weft.language.ast import (
-    And,
-    Cond,
-    Condition,
-    GetContext,
-    If,
-    IterativeLoop,
-    Loop,
-    Node,
-    Or,
-    Parallel,
-    Try,
-    WithBudget,
-    WithTimeout,
-)
+from weft.language import ast
 from weft.language.cel import ConditionError, parse_condition
 from weft.language.diagnostics import invalid_program
 from weft.language.task_fields import NO_CONTEXT_QUERY, validate_context_keyword
@@ -36,7 +22,7 @@ CAUGHT_ERROR_OPERATIONS = 50
 """Operations that a caught error counts as: creating it with its location takes the time of many calls."""
 
 
-def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
+def compile_if(compiler: Compiler, node: ast.If, is_tail: bool) -> Code:
     test = compiler.compile(node.test)
     then = compiler.compile(node.then, is_tail=is_tail)
     if node.otherwise is None:
@@ -45,7 +31,7 @@ def compile_if(compiler: Compiler, node: If, is_tail: bool) -> Code:
     return lambda env: then(env) if test(env) else otherwise(env)
 
 
-def compile_cond(compiler: Compiler, node: Cond, is_tail: bool) -> Code:
+def compile_cond(compiler: Compiler, node: ast.Cond, is_tail: bool) -> Code:
     clauses = [
         (
             compiler.compile(clause.test),
@@ -65,7 +51,7 @@ def compile_cond(compiler: Compiler, node: Cond, is_tail: bool) -> Code:
     return choose
 
 
-def compile_and(compiler: Compiler, node: And, is_tail: bool) -> Code:
+def compile_and(compiler: Compiler, node: ast.And, is_tail: bool) -> Code:
     if not node.items:
         return lambda env: True
     first = [compiler.compile(item) for item in node.items[:-1]]
@@ -81,7 +67,7 @@ def compile_and(compiler: Compiler, node: And, is_tail: bool) -> Code:
     return both if first else last
 
 
-def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
+def compile_or(compiler: Compiler, node: ast.Or, is_tail: bool) -> Code:
     if not node.items:
         return lambda env: False
     first = [compiler.compile(item) for item in node.items[:-1]]
@@ -97,7 +83,7 @@ def compile_or(compiler: Compiler, node: Or, is_tail: bool) -> Code:
     return either if first else last
 
 
-def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
+def compile_try(compiler: Compiler, node: ast.Try, is_tail: bool) -> Code:
     name, machine, meter = node.name, compiler.machine, compiler.machine.meter
     body = compiler.compile(node.body)  # not in tail position, because it must end inside the `try`
     with compiler.hiding((name,)):
@@ -119,16 +105,16 @@ def compile_try(compiler: Compiler, node: Try, is_tail: bool) -> Code:
     return attempt
 
 
-BRANCHING_FORMS: dict[type[Node], Form] = {
-    If: compile_if,
-    Cond: compile_cond,
-    And: compile_and,
-    Or: compile_or,
-    Try: compile_try,
+BRANCHING_FORMS: dict[type[ast.Node], Form] = {
+    ast.If: compile_if,
+    ast.Cond: compile_cond,
+    ast.And: compile_and,
+    ast.Or: compile_or,
+    ast.Try: compile_try,
 }
 
 
-def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
+def compile_loop(compiler: Compiler, node: ast.Loop, is_tail: bool) -> Code:
     count, body = compiler.compile(node.count), compiler.compile(node.body)
     meter = compiler.machine.meter
 
@@ -146,7 +132,7 @@ def compile_loop(compiler: Compiler, node: Loop, is_tail: bool) -> Code:
     return repeat
 
 
-def compile_iterative_loop(compiler: Compiler, node: IterativeLoop, is_tail: bool) -> Code:
+def compile_iterative_loop(compiler: Compiler, node: ast.IterativeLoop, is_tail: bool) -> Code:
     limit, initial = compiler.compile(node.max_iterations), compiler.compile(node.initial)
     executor, controller = compiler.compile(node.executor), compiler.compile(node.controller)
     validator = None if node.validator is None else compiler.compile(node.validator)
@@ -194,7 +180,7 @@ def _parse_decision(verdict: Any) -> tuple[bool, Any]:
     )  # fmt: skip
 
 
-def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
+def compile_parallel(compiler: Compiler, node: ast.Parallel, is_tail: bool) -> Code:
     items = [compiler.compile(item) for item in node.items]
 
     def run_parallel(env: Env) -> list[Any]:
@@ -206,7 +192,7 @@ def compile_parallel(compiler: Compiler, node: Parallel, is_tail: bool) -> Code:
     return run_parallel
 
 
-def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -> Code:
+def compile_with_timeout(compiler: Compiler, node: ast.WithTimeout, is_tail: bool) -> Code:
     seconds, body = compiler.compile(node.seconds), compiler.compile(node.body)
     machine = compiler.machine
 
@@ -226,7 +212,7 @@ def compile_with_timeout(compiler: Compiler, node: WithTimeout, is_tail: bool) -
     return bounded
 
 
-def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> Code:
+def compile_with_budget(compiler: Compiler, node: ast.WithBudget, is_tail: bool) -> Code:
     limits = [(name, compiler.compile(value)) for name, value in node.limits]
     body, machine = compiler.compile(node.body), compiler.machine
 
@@ -247,7 +233,7 @@ def compile_with_budget(compiler: Compiler, node: WithBudget, is_tail: bool) -> 
     return bounded
 
 
-def compile_condition(compiler: Compiler, node: Condition, is_tail: bool) -> Code:
+def compile_condition(compiler: Compiler, node: ast.Condition, is_tail: bool) -> Code:
     condition = parse_condition(node.text, node.span)
     meter = compiler.machine.meter
 
@@ -294,7 +280,7 @@ _QUERY_FIELDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
-def compile_get_context(compiler: Compiler, node: GetContext, is_tail: bool) -> Code:
+def compile_get_context(compiler: Compiler, node: ast.GetContext, is_tail: bool) -> Code:
     if not node.keywords:
         raise invalid_program(node.span, "missing-field", NO_CONTEXT_QUERY)
     keywords = [(*_QUERY_FIELDS[name], compiler.compile(value)) for name, value in node.keywords]
@@ -333,12 +319,12 @@ def _describe(value: Any) -> str:
     return str(value) if is_number(value) else kind_of(value)
 
 
-LOOP_FORMS: dict[type[Node], Form] = {
-    Loop: compile_loop,
-    IterativeLoop: compile_iterative_loop,
-    Parallel: compile_parallel,
-    WithTimeout: compile_with_timeout,
-    WithBudget: compile_with_budget,
-    Condition: compile_condition,
-    GetContext: compile_get_context,
+LOOP_FORMS: dict[type[ast.Node], Form] = {
+    ast.Loop: compile_loop,
+    ast.IterativeLoop: compile_iterative_loop,
+    ast.Parallel: compile_parallel,
+    ast.WithTimeout: compile_with_timeout,
+    ast.WithBudget: compile_with_budget,
+    ast.Condition: compile_condition,
+    ast.GetContext: compile_get_context,
 }

@@ -9,34 +9,7 @@ from typing import Any
 
 import msgspec
 
-from weft.language.ast import (
-    And,
-    Apply,
-    Assign,
-    Begin,
-    Clause,
-    Cond,
-    Condition,
-    Datum,
-    Define,
-    FunctionCall,
-    GetContext,
-    If,
-    IterativeLoop,
-    Lambda,
-    Let,
-    Loop,
-    Node,
-    Or,
-    Parallel,
-    Quote,
-    Symbol,
-    Text,
-    Try,
-    Variable,
-    WithBudget,
-    WithTimeout,
-)
+from weft.language import ast
 from weft.language.builder.nodes import (
     as_body,
     as_condition,
@@ -56,64 +29,64 @@ from weft.language.task_fields import BUDGETS
 # Values and names
 
 
-def var(path: str) -> Variable:
+def var(path: str) -> ast.Variable:
     """Build a variable, or a path into its value: `var("answer.items[0]")`.
 
     A name that is not a path (`empty?`, `system:read_files`) is used as it is.
     """
     if not any(mark in path for mark in ".["):
-        return Variable(span=here(), name=path)
+        return ast.Variable(span=here(), name=path)
     return parse_path(path, inside(here(), "var", path))
 
 
-def text(raw: str) -> Text:
+def text(raw: str) -> ast.Text:
     """Build a text with placeholders."""
     return as_text(raw, here(), "text")
 
 
-def quote(datum: Any) -> Quote:
+def quote(datum: Any) -> ast.Quote:
     """Build a quoted datum: a constant, a `symbol`, or a list of data."""
-    return Quote(span=here(), datum=_datum(datum))
+    return ast.Quote(span=here(), datum=_datum(datum))
 
 
-def symbol(name: str) -> Symbol:
+def symbol(name: str) -> ast.Symbol:
     """Build a quoted name, for `quote`."""
-    return Symbol(name)
+    return ast.Symbol(name)
 
 
-def _datum(datum: Any) -> Datum:
+def _datum(datum: Any) -> ast.Datum:
     return tuple(_datum(one) for one in datum) if isinstance(datum, list | tuple) else datum
 
 
 # Branches
 
 
-def if_(test: Any, then: Any, otherwise: Any = ...) -> If:
+def if_(test: Any, then: Any, otherwise: Any = ...) -> ast.If:
     """Build `(if test then otherwise)`; without `otherwise` the value is nil."""
     last = None if otherwise is ... else as_node(otherwise)
-    return If(span=here(), test=as_node(test), then=as_node(then), otherwise=last)
+    return ast.If(span=here(), test=as_node(test), then=as_node(then), otherwise=last)
 
 
-def cond(*clauses: Sequence[Any], otherwise: Any = ...) -> Cond:
+def cond(*clauses: Sequence[Any], otherwise: Any = ...) -> ast.Cond:
     """Build `(cond (test e...) ... (else e...))`; a clause is `(test, e, ...)`."""
-    return Cond(
+    return ast.Cond(
         span=here(),
-        clauses=tuple(Clause(as_node(test), as_body(body) if body else None) for test, *body in clauses),
+        clauses=tuple(ast.Clause(as_node(test), as_body(body) if body else None) for test, *body in clauses),
         otherwise=None if otherwise is ... else as_node(otherwise),
     )
 
 
-def and_(*items: Any) -> And:
+def and_(*items: Any) -> ast.And:
     """Build `(and e...)`: the first false value, or the last value."""
-    return And(span=here(), items=as_nodes(items))
+    return ast.And(span=here(), items=as_nodes(items))
 
 
-def or_(*items: Any) -> Or:
+def or_(*items: Any) -> ast.Or:
     """Build `(or e...)`: the first true value, or the last value."""
-    return Or(span=here(), items=as_nodes(items))
+    return ast.Or(span=here(), items=as_nodes(items))
 
 
-def condition(written: str) -> Condition:
+def condition(written: str) -> ast.Condition:
     """Build a condition in the supported subset of CEL: `condition("output.errors > 0")`."""
     return as_condition(written, here())
 
@@ -121,84 +94,86 @@ def condition(written: str) -> Condition:
 # Bindings and functions
 
 
-def let(bindings: Mapping[str, Any], *body: Any) -> Let:
+def let(bindings: Mapping[str, Any], *body: Any) -> ast.Let:
     """Build `(let ((name e) ...) e...)`: all values are computed before the names are bound."""
-    return Let(span=here(), bindings=as_keywords(dict(bindings)), body=as_body(body))
+    return ast.Let(span=here(), bindings=as_keywords(dict(bindings)), body=as_body(body))
 
 
-def let_star(bindings: Mapping[str, Any] | Sequence[tuple[str, Any]], *body: Any) -> Let:
+def let_star(bindings: Mapping[str, Any] | Sequence[tuple[str, Any]], *body: Any) -> ast.Let:
     """Build `(let* ((name e) ...) e...)`: values see the names before them; pairs may bind a name twice."""
     pairs = bindings.items() if isinstance(bindings, Mapping) else bindings
     bound = tuple((name, as_node(value)) for name, value in pairs)
-    return Let(span=here(), bindings=bound, body=as_body(body), is_sequential=True)
+    return ast.Let(span=here(), bindings=bound, body=as_body(body), is_sequential=True)
 
 
-def define(name: str, value: Any) -> Define:
+def define(name: str, value: Any) -> ast.Define:
     """Build `(define name e)`; a `lambda_` without a name gets this name."""
     node = as_node(value)
-    if isinstance(node, Lambda) and node.name is None:
-        node = Lambda(span=node.span, parameters=node.parameters, body=node.body, name=name)
-    return Define(span=here(), name=definable(name, here()), value=node)
+    if isinstance(node, ast.Lambda) and node.name is None:
+        node = ast.Lambda(span=node.span, parameters=node.parameters, body=node.body, name=name)
+    return ast.Define(span=here(), name=definable(name, here()), value=node)
 
 
-def bind(name: str, value: Any) -> Define:
+def bind(name: str, value: Any) -> ast.Define:
     """Build `(bind name e)`: like `define`, but it returns the value."""
     return msgspec.structs.replace(define(name, value), gives_value=True)
 
 
-def set_(name: str | Variable, value: Any) -> Assign:
+def set_(name: str | ast.Variable, value: Any) -> ast.Assign:
     """Build `(set! name e)`."""
-    return Assign(span=here(), name=as_name(name, here()), value=as_node(value))
+    return ast.Assign(span=here(), name=as_name(name, here()), value=as_node(value))
 
 
-def lambda_(parameters: Sequence[str], *body: Any) -> Lambda:
+def lambda_(parameters: Sequence[str], *body: Any) -> ast.Lambda:
     """Build `(lambda (name ...) e...)`."""
-    return Lambda(span=here(), parameters=tuple(parameters), body=as_body(body))
+    return ast.Lambda(span=here(), parameters=tuple(parameters), body=as_body(body))
 
 
-def begin(*items: Any) -> Begin:
+def begin(*items: Any) -> ast.Begin:
     """Build `(begin e...)`."""
-    return Begin(span=here(), items=as_nodes(items))
+    return ast.Begin(span=here(), items=as_nodes(items))
 
 
-def call(name: str, *arguments: Any, **keywords: Any) -> FunctionCall:
+def call(name: str, *arguments: Any, **keywords: Any) -> ast.FunctionCall:
     """Build a call by name of a closure, template, tool or built-in: `call("+", 1, 2)`."""
-    return FunctionCall(span=here(), func_name=name, args=as_nodes(arguments), keywords=as_keywords(keywords))
+    return ast.FunctionCall(
+        span=here(), func_name=name, args=as_nodes(arguments), keywords=as_keywords(keywords)
+    )
 
 
-def apply(function: Any, *arguments: Any, **keywords: Any) -> Apply:
+def apply(function: Any, *arguments: Any, **keywords: Any) -> ast.Apply:
     """Build a call of the value of an expression."""
-    return Apply(
+    return ast.Apply(
         span=here(), function=as_node(function), args=as_nodes(arguments), keywords=as_keywords(keywords)
     )
 
 
-def list_(*items: Any) -> FunctionCall:
+def list_(*items: Any) -> ast.FunctionCall:
     """Build `(list e...)`."""
     return call("list", *items)
 
 
-def dict_(**items: Any) -> FunctionCall:
+def dict_(**items: Any) -> ast.FunctionCall:
     """Build `(dict :key e ...)`."""
     return call("dict", **items)
 
 
-def map_(function: Any, *lists: Any) -> FunctionCall:
+def map_(function: Any, *lists: Any) -> ast.FunctionCall:
     """Build `(map f xs)`; calls run concurrently while they wait for effects."""
     return call("map", function, *lists)
 
 
-def filter_(function: Any, items: Any) -> FunctionCall:
+def filter_(function: Any, items: Any) -> ast.FunctionCall:
     """Build `(filter f xs)`."""
     return call("filter", function, items)
 
 
-def reduce_(function: Any, initial: Any, items: Any) -> FunctionCall:
+def reduce_(function: Any, initial: Any, items: Any) -> ast.FunctionCall:
     """Build `(reduce f initial xs)`; the operator over tasks is `reduce_task`."""
     return call("reduce", function, initial, items)
 
 
-def for_each(function: Any, *lists: Any) -> FunctionCall:
+def for_each(function: Any, *lists: Any) -> ast.FunctionCall:
     """Build `(for-each f xs)`."""
     return call("for-each", function, *lists)
 
@@ -206,21 +181,21 @@ def for_each(function: Any, *lists: Any) -> FunctionCall:
 # Control
 
 
-def try_(body: Any, name: str, *handler: Any) -> Try:
+def try_(body: Any, name: str, *handler: Any) -> ast.Try:
     """Build `(try e (catch name e...))`; the handler sees the failed TaskResult as `name`."""
-    return Try(span=here(), body=as_node(body), name=name, handler=as_body(handler))
+    return ast.Try(span=here(), body=as_node(body), name=name, handler=as_body(handler))
 
 
-def loop(count: Any, body: Any) -> Loop:
+def loop(count: Any, body: Any) -> ast.Loop:
     """Build `(loop n e)`; the value is that of the last iteration."""
-    return Loop(span=here(), count=as_node(count), body=as_node(body))
+    return ast.Loop(span=here(), count=as_node(count), body=as_node(body))
 
 
 def iterative_loop(
     *, max_iterations: Any, initial: Any, executor: Any, controller: Any, validator: Any = ...
-) -> IterativeLoop:
+) -> ast.IterativeLoop:
     """Build `(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)`."""
-    return IterativeLoop(
+    return ast.IterativeLoop(
         span=here(),
         max_iterations=as_node(max_iterations),
         initial=as_node(initial),
@@ -230,17 +205,17 @@ def iterative_loop(
     )
 
 
-def parallel(*items: Any) -> Parallel:
+def parallel(*items: Any) -> ast.Parallel:
     """Build `(parallel e ...)`: evaluate the expressions concurrently and return the list of their values."""
-    return Parallel(span=here(), items=as_nodes(items))
+    return ast.Parallel(span=here(), items=as_nodes(items))
 
 
-def with_timeout(seconds: Any, *body: Any) -> WithTimeout:
+def with_timeout(seconds: Any, *body: Any) -> ast.WithTimeout:
     """Build `(with-timeout seconds e...)`."""
-    return WithTimeout(span=here(), seconds=as_node(seconds), body=as_body(body))
+    return ast.WithTimeout(span=here(), seconds=as_node(seconds), body=as_body(body))
 
 
-def with_budget(*body: Any, **limits: Any) -> WithBudget:
+def with_budget(*body: Any, **limits: Any) -> ast.WithBudget:
     """Build `(with-budget (:steps n :calls n :tokens n :cost x) e...)`."""
     span = here()
     for name in limits:
@@ -250,19 +225,19 @@ def with_budget(*body: Any, **limits: Any) -> WithBudget:
         raise invalid_program(
             span, "wrong-type", "pass budgets as keyword arguments: with_budget(body, steps=100)"
         )
-    return WithBudget(span=span, limits=as_keywords(limits), body=as_body(body))
+    return ast.WithBudget(span=span, limits=as_keywords(limits), body=as_body(body))
 
 
-def get_context(**keywords: Any) -> GetContext:
+def get_context(**keywords: Any) -> ast.GetContext:
     """Build `(get-context :query "..." ...)`.
 
     Keywords: `query`, `inputs`, `strategy`, `inherited`, `previous`, `limit`, `rerank`,
     `template_description`, `template_type` and `template_subtype`.
     """
     named = {name.replace("_", "-"): value for name, value in keywords.items()}
-    return GetContext(span=here(), keywords=as_keywords(named))
+    return ast.GetContext(span=here(), keywords=as_keywords(named))
 
 
-def node(value: Any) -> Node:
+def node(value: Any) -> ast.Node:
     """Build the node of a JSON value; lists and dicts may contain nodes."""
     return as_node(value)

@@ -3,34 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from weft.language.ast import (
-    And,
-    Apply,
-    Assign,
-    Begin,
-    Clause,
-    Cond,
-    Condition,
-    Define,
-    FunctionCall,
-    GetContext,
-    If,
-    IterativeLoop,
-    Lambda,
-    Let,
-    Literal,
-    Loop,
-    Node,
-    Or,
-    Parallel,
-    Quote,
-    Template,
-    Text,
-    Try,
-    Variable,
-    WithBudget,
-    WithTimeout,
-)
+from weft.language import ast
 from weft.language.builtins import BUILT_IN_NAMES
 from weft.language.cel import CompiledCondition, ConditionError
 from weft.language.check.inference import UNKNOWN, constant, kind_of, known_shape
@@ -49,7 +22,7 @@ _OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternPropert
 
 
 def check_clauses(
-    clauses: Sequence[Clause], otherwise: Node | None, frame: Frame, findings: Findings
+    clauses: Sequence[ast.Clause], otherwise: ast.Node | None, frame: Frame, findings: Findings
 ) -> None:
     """Note clauses of a `cond` that are unreachable."""
     seen: set[Hashable] = set()
@@ -98,22 +71,22 @@ def _reject_name(name: str) -> Any:
     raise NameError(name)
 
 
-def _test_key(node: Node) -> Hashable | None:
+def _test_key(node: ast.Node) -> Hashable | None:
     """Return a key; tests with equal keys certainly have the same value. None: nothing is certain."""
-    if isinstance(node, Literal):
+    if isinstance(node, ast.Literal):
         return type(node.value).__name__, node.value
-    if isinstance(node, Variable):
+    if isinstance(node, ast.Variable):
         return node.name, repr(node.path)
-    if isinstance(node, Condition):
+    if isinstance(node, ast.Condition):
         return "condition", node.text
-    if isinstance(node, And | Or):
+    if isinstance(node, ast.And | ast.Or):
         return _joined_test_key(type(node).__name__, node.items)
-    if isinstance(node, FunctionCall) and node.func_name in BUILT_IN_NAMES and not node.keywords:
+    if isinstance(node, ast.FunctionCall) and node.func_name in BUILT_IN_NAMES and not node.keywords:
         return _joined_test_key(f"call {node.func_name}", node.args)
     return None
 
 
-def _joined_test_key(word: str, nodes: Sequence[Node]) -> Hashable | None:
+def _joined_test_key(word: str, nodes: Sequence[ast.Node]) -> Hashable | None:
     keys = [_test_key(node) for node in nodes]
     return None if None in keys else (word, *keys)
 
@@ -165,12 +138,12 @@ MAX_LET_FRAMES = 100
 # Branches
 
 
-def _visit_if(walk: Walk, node: If, frame: Frame) -> None:
+def _visit_if(walk: Walk, node: ast.If, frame: Frame) -> None:
     walk.visit(node.test, frame)
     walk.visit_alternatives([[node.then], [node.otherwise]], frame)
 
 
-def _visit_cond(walk: Walk, node: Cond, frame: Frame) -> None:
+def _visit_cond(walk: Walk, node: ast.Cond, frame: Frame) -> None:
     check_clauses(node.clauses, node.otherwise, frame, walk.findings)
     if node.clauses:
         walk.visit(node.clauses[0].test, frame)
@@ -179,14 +152,14 @@ def _visit_cond(walk: Walk, node: Cond, frame: Frame) -> None:
     walk.visit_alternatives([*([clause.body] for clause in node.clauses), [node.otherwise]], frame)
 
 
-def _visit_and_or(walk: Walk, node: And | Or, frame: Frame) -> None:
+def _visit_and_or(walk: Walk, node: ast.And | ast.Or, frame: Frame) -> None:
     """Visit the items; only the first one is always evaluated."""
     walk.visit_all(node.items[:1], frame)
     for item in node.items[1:]:
         walk.visit_alternatives([[item], []], frame)
 
 
-def _visit_try(walk: Walk, node: Try, frame: Frame) -> None:
+def _visit_try(walk: Walk, node: ast.Try, frame: Frame) -> None:
     changes = walk.visit_branch([node.body], frame)
     inner = Frame(frame, frame.routine)
     walk.bind(node.name, node.span, inner)
@@ -198,7 +171,7 @@ def _visit_try(walk: Walk, node: Try, frame: Frame) -> None:
 # Names
 
 
-def _visit_let(walk: Walk, node: Let, frame: Frame) -> None:
+def _visit_let(walk: Walk, node: ast.Let, frame: Frame) -> None:
     if node.is_sequential:
         inner = Frame(frame, frame.routine)
         for index, (name, value) in enumerate(node.bindings):
@@ -215,26 +188,26 @@ def _visit_let(walk: Walk, node: Let, frame: Frame) -> None:
     walk.visit(node.body, inner)
 
 
-def _visit_define(walk: Walk, node: Define, frame: Frame) -> None:
+def _visit_define(walk: Walk, node: ast.Define, frame: Frame) -> None:
     if walk.names.note_reserved(node.name, node.span):
         return
     walk.bind(node.name, node.span, frame, walk.visit_value(node.value, frame))
 
 
-def _visit_assign(walk: Walk, node: Assign, frame: Frame) -> None:
+def _visit_assign(walk: Walk, node: ast.Assign, frame: Frame) -> None:
     walk.visit(node.value, frame)
     walk.calls.changed.add(node.name)
     cell = frame.find(node.name)
     if is_built_in(node.name, frame):
         message = f"'{node.name}' is built in and cannot be changed"
         walk.findings.note(node.span, "reserved-name", message)
-    elif cell is not None and isinstance(cell.value, Template):
+    elif cell is not None and isinstance(cell.value, ast.Template):
         walk.findings.note(node.span, "unbound-name", f"'{node.name}' is a template and cannot be changed")
     else:
         walk.names.use(frame, node.name, node.span)
 
 
-def _visit_lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
+def _visit_lambda(walk: Walk, node: ast.Lambda, frame: Frame) -> None:
     """Visit a lambda without a name as part of the enclosing routine, since it may be called at once."""
     walk.visit_closure(node, frame, frame.routine)
 
@@ -242,16 +215,16 @@ def _visit_lambda(walk: Walk, node: Lambda, frame: Frame) -> None:
 # Control
 
 
-def _visit_loop(walk: Walk, node: Loop, frame: Frame) -> None:
+def _visit_loop(walk: Walk, node: ast.Loop, frame: Frame) -> None:
     walk.visit(node.count, frame)
-    if isinstance(node.count, Literal) and not _is_count(node.count.value):
+    if isinstance(node.count, ast.Literal) and not _is_count(node.count.value):
         message = "the count of a loop is a whole number from 0"
         walk.findings.note(node.count.span, "wrong-type", message)
     walk.visit_alternatives([[node.body], []], frame)
 
 
-def _visit_iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None:
-    if isinstance(node.max_iterations, Literal) and not _is_count(node.max_iterations.value):
+def _visit_iterative_loop(walk: Walk, node: ast.IterativeLoop, frame: Frame) -> None:
+    if isinstance(node.max_iterations, ast.Literal) and not _is_count(node.max_iterations.value):
         message = ":max-iterations is a whole number from 0"
         walk.findings.note(node.max_iterations.span, "wrong-type", message)
     walk.visit_all([node.max_iterations, node.initial], frame)
@@ -268,24 +241,24 @@ def _visit_iterative_loop(walk: Walk, node: IterativeLoop, frame: Frame) -> None
         walk.visit_called(part, count, frame)
 
 
-def _visit_with_timeout(walk: Walk, node: WithTimeout, frame: Frame) -> None:
-    if isinstance(node.seconds, Literal) and not _is_amount(node.seconds.value):
+def _visit_with_timeout(walk: Walk, node: ast.WithTimeout, frame: Frame) -> None:
+    if isinstance(node.seconds, ast.Literal) and not _is_amount(node.seconds.value):
         walk.findings.note(node.seconds.span, "wrong-type", "with-timeout takes a number of seconds")
     walk.visit_all([node.seconds, node.body], frame)
 
 
-def _visit_with_budget(walk: Walk, node: WithBudget, frame: Frame) -> None:
+def _visit_with_budget(walk: Walk, node: ast.WithBudget, frame: Frame) -> None:
     for name, value in node.limits:
         if name not in BUDGETS:
             hint = walk.findings.nearest(name, BUDGETS)
             walk.findings.note(node.span, "unknown-keyword", f"with-budget has no ':{name}'{hint}")
-        if isinstance(value, Literal) and not _is_amount(value.value):
+        if isinstance(value, ast.Literal) and not _is_amount(value.value):
             walk.findings.note(value.span, "wrong-type", f"the budget :{name} is a number from 0")
         walk.visit(value, frame)
     walk.visit(node.body, frame)
 
 
-def _visit_get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
+def _visit_get_context(walk: Walk, node: ast.GetContext, frame: Frame) -> None:
     for name, value in node.keywords:
         if name not in QUESTIONS:
             hint = walk.findings.nearest(name, QUESTIONS)
@@ -294,7 +267,7 @@ def _visit_get_context(walk: Walk, node: GetContext, frame: Frame) -> None:
         if kind not in (None, "a dict", "a task result"):
             walk.findings.note(value.span, "wrong-type", f":inputs is a dict; this is {kind}")
         if (
-            isinstance(value, Literal)
+            isinstance(value, ast.Literal)
             and (problem := validate_context_keyword(name, value.value)) is not None
         ):
             code = "bad-value" if isinstance(value.value, str) else "wrong-type"
@@ -312,28 +285,28 @@ def _is_amount(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
-FORMS: Mapping[type[Node], Visitor] = {
-    Literal: lambda walk, node, frame: None,
-    Quote: lambda walk, node, frame: None,
-    Variable: lambda walk, node, frame: walk.use(node.name, node.span, frame),
-    Text: Walk.visit_text,
-    Condition: Walk.visit_condition,
-    If: _visit_if,
-    Cond: _visit_cond,
-    And: _visit_and_or,
-    Or: _visit_and_or,
-    Let: _visit_let,
-    Define: _visit_define,
-    Assign: _visit_assign,
-    Lambda: _visit_lambda,
-    Begin: lambda walk, node, frame: walk.visit_all(node.items, frame),
-    FunctionCall: visit_call,
-    Apply: visit_apply,
-    Try: _visit_try,
-    Loop: _visit_loop,
-    IterativeLoop: _visit_iterative_loop,
-    Parallel: lambda walk, node, frame: walk.visit_unordered(node.items, frame),
-    WithTimeout: _visit_with_timeout,
-    WithBudget: _visit_with_budget,
-    GetContext: _visit_get_context,
+FORMS: Mapping[type[ast.Node], Visitor] = {
+    ast.Literal: lambda walk, node, frame: None,
+    ast.Quote: lambda walk, node, frame: None,
+    ast.Variable: lambda walk, node, frame: walk.use(node.name, node.span, frame),
+    ast.Text: Walk.visit_text,
+    ast.Condition: Walk.visit_condition,
+    ast.If: _visit_if,
+    ast.Cond: _visit_cond,
+    ast.And: _visit_and_or,
+    ast.Or: _visit_and_or,
+    ast.Let: _visit_let,
+    ast.Define: _visit_define,
+    ast.Assign: _visit_assign,
+    ast.Lambda: _visit_lambda,
+    ast.Begin: lambda walk, node, frame: walk.visit_all(node.items, frame),
+    ast.FunctionCall: visit_call,
+    ast.Apply: visit_apply,
+    ast.Try: _visit_try,
+    ast.Loop: _visit_loop,
+    ast.IterativeLoop: _visit_iterative_loop,
+    ast.Parallel: lambda walk, node, frame: walk.visit_unordered(node.items, frame),
+    ast.WithTimeout: _visit_with_timeout,
+    ast.WithBudget: _visit_with_budget,
+    ast.GetContext: _visit_get_context,
 }

@@ -3,27 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from weft.language.ast import (
-    Atomic,
-    Begin,
-    Datum,
-    DirectorEvaluatorLoop,
-    FunctionCall,
-    Lambda,
-    Literal,
-    Node,
-    Parallel,
-    Quote,
-    Reduce,
-    Script,
-    Sequential,
-    Symbol,
-    TaskCond,
-    TaskNode,
-    Template,
-    Text,
-    Variable,
-)
+from weft.language import ast
 from weft.language.builtins import BUILT_IN_NAMES, SIGNATURES, TASK_LIBRARY
 from weft.language.check.scopes import Frame
 from weft.language.diagnostics import Findings
@@ -51,21 +31,21 @@ _JSON_TYPES: Mapping[str, str] = {
 }
 
 
-def constant(node: Node | None, frame: Frame) -> Any:
+def constant(node: ast.Node | None, frame: Frame) -> Any:
     """Return the value of a constant node as JSON; UNKNOWN for all other nodes."""
-    if isinstance(node, Literal):
+    if isinstance(node, ast.Literal):
         return node.value
-    if isinstance(node, Quote):
+    if isinstance(node, ast.Quote):
         return _to_json(node.datum)
-    if isinstance(node, Text):
+    if isinstance(node, ast.Text):
         parts = [part for part in node.parts if isinstance(part, str)]
         return "".join(parts) if len(parts) == len(node.parts) else UNKNOWN
-    if isinstance(node, FunctionCall) and frame.find(node.func_name) is None:
+    if isinstance(node, ast.FunctionCall) and frame.find(node.func_name) is None:
         return _constant_call(node, frame)
     return UNKNOWN
 
 
-def _constant_call(node: FunctionCall, frame: Frame) -> Any:
+def _constant_call(node: ast.FunctionCall, frame: Frame) -> Any:
     """Return the value of a `list` or `dict` of constants, else UNKNOWN."""
     if not node.keywords and node.func_name == "list":
         items = [constant(item, frame) for item in node.args]
@@ -76,36 +56,36 @@ def _constant_call(node: FunctionCall, frame: Frame) -> Any:
     return UNKNOWN
 
 
-def _to_json(datum: Datum) -> Any:
+def _to_json(datum: ast.Datum) -> Any:
     if isinstance(datum, tuple):
         return [_to_json(item) for item in datum]
-    return str(datum) if isinstance(datum, Symbol) else datum
+    return str(datum) if isinstance(datum, ast.Symbol) else datum
 
 
-def kind_of(node: Node | None, frame: Frame) -> str | None:
+def kind_of(node: ast.Node | None, frame: Frame) -> str | None:
     """Return the kind of a node's value in the words of the language, such as "a list"; None: unknown."""
-    if isinstance(node, Literal):
+    if isinstance(node, ast.Literal):
         return _KINDS.get(type(node.value))
-    if isinstance(node, Quote):
-        if isinstance(node.datum, Symbol):
+    if isinstance(node, ast.Quote):
+        if isinstance(node.datum, ast.Symbol):
             return "a symbol"
         return "a list" if isinstance(node.datum, tuple) else _KINDS.get(type(node.datum))
-    if isinstance(node, Text):
+    if isinstance(node, ast.Text):
         return "a string"
-    if isinstance(node, Lambda):
+    if isinstance(node, ast.Lambda):
         return "a function"
-    if isinstance(node, Parallel):
+    if isinstance(node, ast.Parallel):
         return "a list"
-    if isinstance(node, TaskNode | TaskCond):
+    if isinstance(node, ast.TaskNode | ast.TaskCond):
         return "a task result"
-    if isinstance(node, Variable):
+    if isinstance(node, ast.Variable):
         return _kind_of_name(node, frame)
-    if isinstance(node, FunctionCall):
+    if isinstance(node, ast.FunctionCall):
         return _kind_of_call(node, frame)
     return None
 
 
-def _kind_of_name(node: Variable, frame: Frame) -> str | None:
+def _kind_of_name(node: ast.Variable, frame: Frame) -> str | None:
     if node.path or frame.find(node.name) is not None:
         return None
     if node.name == TASK_LIBRARY:
@@ -113,28 +93,28 @@ def _kind_of_name(node: Variable, frame: Frame) -> str | None:
     return "a function" if node.name in BUILT_IN_NAMES else None
 
 
-def length_of(node: Node, frame: Frame) -> int | None:
+def length_of(node: ast.Node, frame: Frame) -> int | None:
     """Return the length of the list that a node evaluates to; None: unknown, or not a list."""
-    if isinstance(node, Quote) and isinstance(node.datum, tuple):
+    if isinstance(node, ast.Quote) and isinstance(node.datum, tuple):
         return len(node.datum)
-    is_list = isinstance(node, FunctionCall) and node.func_name == "list" and frame.find("list") is None
-    return len(node.args) if is_list and isinstance(node, FunctionCall) else None
+    is_list = isinstance(node, ast.FunctionCall) and node.func_name == "list" and frame.find("list") is None
+    return len(node.args) if is_list and isinstance(node, ast.FunctionCall) else None
 
 
-def _kind_of_call(node: FunctionCall, frame: Frame) -> str | None:
+def _kind_of_call(node: ast.FunctionCall, frame: Frame) -> str | None:
     if frame.find(node.func_name) is None:
         signature = SIGNATURES.get(node.func_name)
         return None if signature is None else signature.result
     template = find_called_template(node, frame)
-    return "a task result" if template is not None and isinstance(template.body, TaskNode) else None
+    return "a task result" if template is not None and isinstance(template.body, ast.TaskNode) else None
 
 
-def find_called_template(node: Node | None, frame: Frame) -> Template | None:
+def find_called_template(node: ast.Node | None, frame: Frame) -> ast.Template | None:
     """Return the template that a node certainly calls by name, or None."""
-    if not isinstance(node, FunctionCall):
+    if not isinstance(node, ast.FunctionCall):
         return None
     cell = frame.find(node.func_name)
-    return cell.value if cell is not None and isinstance(cell.value, Template) else None
+    return cell.value if cell is not None and isinstance(cell.value, ast.Template) else None
 
 
 def known_shape(text: str | None) -> CompiledSchema | None:
@@ -164,24 +144,24 @@ def json_type(kind: str | None) -> str | None:
     return _JSON_TYPES.get(kind) if kind is not None else None
 
 
-def is_function(node: Node | None, frame: Frame) -> bool:
+def is_function(node: ast.Node | None, frame: Frame) -> bool:
     """Return whether a node certainly evaluates to a function, which is not a JSON value."""
-    while isinstance(node, Begin) and node.items:
+    while isinstance(node, ast.Begin) and node.items:
         node = node.items[-1]
     return kind_of(node, frame) == "a function"
 
 
-def check_json(node: Node | None, what: str, frame: Frame, findings: Findings) -> None:
+def check_json(node: ast.Node | None, what: str, frame: Frame, findings: Findings) -> None:
     """Note a function where a JSON value is required; `what` names the value in the message."""
     if node is not None and is_function(node, frame):
         findings.note(node.span, "wrong-type", f"{what} is a function, which cannot leave the program")
 
 
-def leaves_program(template: Template, name: str) -> bool:
+def leaves_program(template: ast.Template, name: str) -> bool:
     """Return whether an argument certainly leaves the program, in a text or as input of a step."""
     body = template.body
-    if isinstance(body, Atomic | Script):
-        shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, Variable))
+    if isinstance(body, ast.Atomic | ast.Script):
+        shown = (part for text in texts_of(body) for part in text.parts if isinstance(part, ast.Variable))
         own = {one.name for one in body.inputs}
         return name not in own and any(part.name == name for part in shown)
-    return not isinstance(body, Sequential | Reduce | DirectorEvaluatorLoop)
+    return not isinstance(body, ast.Sequential | ast.Reduce | ast.DirectorEvaluatorLoop)

@@ -1,17 +1,6 @@
 """Inference about outputs of tasks: the shape of their JSON and the types of their values."""
 
-from weft.language.ast import (
-    Atomic,
-    DirectorEvaluatorLoop,
-    FunctionCall,
-    Node,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskNode,
-    Template,
-)
+from weft.language import ast
 from weft.language.check.inference import find_called_template, types_of
 from weft.language.check.scopes import Cell, Frame, Producer
 
@@ -25,27 +14,27 @@ TypesAndReason = tuple[frozenset[str], str]
 # The JSON output of a step
 
 
-def output_shape(node: Node, frame: Frame) -> str | None:
+def output_shape(node: ast.Node, frame: Frame) -> str | None:
     """Return the shape of the JSON output of a step; None: unknown."""
-    if isinstance(node, FunctionCall) or (isinstance(node, Reference) and node.output_format is None):
+    if isinstance(node, ast.FunctionCall) or (isinstance(node, ast.Reference) and node.output_format is None):
         template = _template_of(node, frame)
         return _shape_of_template(template) if template is not None else None
     return json_shape(node)
 
 
-def json_shape(node: Node) -> str | None:
+def json_shape(node: ast.Node) -> str | None:
     """Return the shape in the JSON output format of an atomic task or script; None: it declares no shape."""
-    output = node.output_format if isinstance(node, Atomic | Script) else None
+    output = node.output_format if isinstance(node, ast.Atomic | ast.Script) else None
     return output.schema if output is not None and output.type == "json" else None
 
 
-def _shape_of_template(template: Template) -> str | None:
-    if not isinstance(template.body, Atomic | Script):
+def _shape_of_template(template: ast.Template) -> str | None:
+    if not isinstance(template.body, ast.Atomic | ast.Script):
         return None
     return json_shape(template.body) or _json_return_shape(template)
 
 
-def _json_return_shape(template: Template) -> str | None:
+def _json_return_shape(template: ast.Template) -> str | None:
     types = types_of(template.returns)
     return template.returns if types is not None and "string" not in types else None
 
@@ -53,20 +42,20 @@ def _json_return_shape(template: Template) -> str | None:
 # The value that other tasks receive
 
 
-def find_producer(node: Node | None, frame: Frame) -> Producer | None:
+def find_producer(node: ast.Node | None, frame: Frame) -> Producer | None:
     """Return the node with its frame if it is a task or certainly calls a template; None for other nodes."""
-    is_task_result = isinstance(node, TaskNode) or find_called_template(node, frame) is not None
+    is_task_result = isinstance(node, ast.TaskNode) or find_called_template(node, frame) is not None
     return (node, frame) if is_task_result and node is not None else None
 
 
-def result_cell(node: Node | None, frame: Frame) -> Cell:
+def result_cell(node: ast.Node | None, frame: Frame) -> Cell:
     """Return a cell for a name bound to a node; its producer is set if the node is a task or such a call."""
     cell = Cell()
     cell.producer = find_producer(node, frame)
     return cell
 
 
-def value_types(node: Node | None, frame: Frame) -> TypesAndReason | None:
+def value_types(node: ast.Node | None, frame: Frame) -> TypesAndReason | None:
     """Return the types of the value that other tasks receive from a task or call; None: unknown.
 
     The value is the parsed content of the result, else its content. Without an output format, the type of a
@@ -75,25 +64,25 @@ def value_types(node: Node | None, frame: Frame) -> TypesAndReason | None:
     for _ in range(MAX_PARTS):
         if node is None:
             return None
-        if isinstance(node, TaskNode) and (known := _types_from_format(node)) is not None:
+        if isinstance(node, ast.TaskNode) and (known := _types_from_format(node)) is not None:
             return known
-        if isinstance(node, FunctionCall | Reference):
+        if isinstance(node, ast.FunctionCall | ast.Reference):
             template = _template_of(node, frame)
             if template is None:
                 return None
             if template.returns is not None:
                 return _types_with_reason(template.returns, f"{template.name} returns {template.returns}")
             node = template.body
-        elif isinstance(node, Sequential) and node.is_parallel:
+        elif isinstance(node, ast.Sequential) and node.is_parallel:
             return frozenset({"array"}), "a parallel task returns a list"
-        elif isinstance(node, Script) and node.output_format is None:
+        elif isinstance(node, ast.Script) and node.output_format is None:
             return frozenset({"string"}), "a script without an output format returns a string"
         else:
             node = _find_result_part(node)
     return None
 
 
-def _types_from_format(node: TaskNode) -> TypesAndReason | None:
+def _types_from_format(node: ast.TaskNode) -> TypesAndReason | None:
     output = node.output_format
     if output is None or output.type != "json" or output.schema is None:
         return None
@@ -107,22 +96,22 @@ def _types_with_reason(shape: str, reason: str) -> TypesAndReason | None:
     return None if types is None else (types, reason)
 
 
-def _find_result_part(node: Node) -> Node | None:
+def _find_result_part(node: ast.Node) -> ast.Node | None:
     """Return the part of a composite task that produces the result of the whole task."""
-    if isinstance(node, TaskNode) and node.output_format is not None:
+    if isinstance(node, ast.TaskNode) and node.output_format is not None:
         return None  # its output format does not say which type
-    if isinstance(node, Sequential):
+    if isinstance(node, ast.Sequential):
         return node.steps[-1] if node.steps else None
-    if isinstance(node, DirectorEvaluatorLoop):
+    if isinstance(node, ast.DirectorEvaluatorLoop):
         return node.director
-    return node.reduction_task if isinstance(node, Reduce) and node.inputs else None
+    return node.reduction_task if isinstance(node, ast.Reduce) and node.inputs else None
 
 
-def _template_of(node: Node, frame: Frame) -> Template | None:
+def _template_of(node: ast.Node, frame: Frame) -> ast.Template | None:
     """Return the template that a call or reference certainly calls, or None."""
-    if not isinstance(node, Reference):
+    if not isinstance(node, ast.Reference):
         return find_called_template(node, frame)
     while frame.outer is not None:
         frame = frame.outer
     cell = frame.get(node.ref)
-    return cell.value if cell is not None and isinstance(cell.value, Template) else None
+    return cell.value if cell is not None and isinstance(cell.value, ast.Template) else None

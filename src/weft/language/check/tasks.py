@@ -2,22 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from weft.language.ast import (
-    EVALUATION,
-    JUDGED_NAMES,
-    LOOP_NAMES,
-    Atomic,
-    DirectorEvaluatorLoop,
-    Input,
-    Node,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskCond,
-    TaskNode,
-    Template,
-)
+from weft.language import ast
 from weft.language.check.calls import open_inputs
 from weft.language.check.expressions import OUTPUT, check_cases, check_paths
 from weft.language.check.inference import check_json
@@ -32,7 +17,7 @@ from weft.language.source import Span
 from weft.language.task_fields import IMPLICIT_INPUT
 
 
-def check_rules(walk: Walk, node: TaskNode) -> None:
+def check_rules(walk: Walk, node: ast.TaskNode) -> None:
     """Note the problems of a task's fields, and unknown shapes, tools and models."""
     walk.findings.add(task_problems(node))
     if node.output_format is not None:
@@ -65,7 +50,7 @@ def check_criteria(walk: Walk) -> None:
     cells = walk.names.templates.values()
     if not walk.criteria or any(cell.value is None for cell in cells):
         return
-    known = [definition_of(cell.value) for cell in cells if isinstance(cell.value, Template)]
+    known = [definition_of(cell.value) for cell in cells if isinstance(cell.value, ast.Template)]
     for criteria, names, span, frame in walk.criteria:
         chosen = best_evaluator(known, criteria)
         if chosen is None:
@@ -76,10 +61,10 @@ def check_criteria(walk: Walk) -> None:
         walk.calls.defer_template_call(chosen.template, call, frame)
 
 
-def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
+def check_overrides(walk: Walk, node: ast.Reference, template: ast.Template) -> None:
     """Note fields of a reference that cannot override fields of its template."""
     changed = list(replaced_fields(node))
-    if changed and not isinstance(template.body, TaskNode):
+    if changed and not isinstance(template.body, ast.TaskNode):
         message = f"fields on a reference are for single tasks, and the body of {template.name} is not a task"
         walk.findings.note(node.span, "bad-value", f"{message}: {', '.join(changed)}")
     misplacement = misplaced(template.body, changed)
@@ -87,7 +72,7 @@ def check_overrides(walk: Walk, node: Reference, template: Template) -> None:
         walk.findings.note(node.span, "bad-value", f"{template.name}: {misplacement}")
 
 
-def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
+def enter(walk: Walk, node: ast.TaskNode, frame: Frame) -> Frame:
     """Visit the fields that all kinds of task have, and return the frame inside the task."""
     check_rules(walk, node)
     _check_relevance(walk, node, frame)
@@ -96,7 +81,7 @@ def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
         check_json(one.value, f"the input '{one.name}'", frame, walk.findings)
     inner = _inner_frame(walk, node, frame)
     for one in node.inputs:
-        is_task = isinstance(one.value, TaskNode)
+        is_task = isinstance(one.value, ast.TaskNode)
         walk.bind(one.name, one.span, inner, result_cell(one.value, frame) if is_task else None)
     if node.input_source is not None and IMPLICIT_INPUT not in inner:
         walk.bind(IMPLICIT_INPUT, node.span, inner)
@@ -105,13 +90,13 @@ def enter(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
     return inner
 
 
-def leave(walk: Walk, node: TaskNode, frame: Frame) -> None:
+def leave(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
     """Bind the output slot of a task in the frame around it."""
     if node.output_slot is not None:
         walk.bind(node.output_slot, node.span, frame, result_cell(node, frame))
 
 
-def _visit_inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
+def _visit_inputs(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
     walk.check_distinct([one.name for one in node.inputs], node.span, "the input")
     for one in node.inputs:
         _use_input(walk, one, frame)
@@ -120,7 +105,7 @@ def _visit_inputs(walk: Walk, node: TaskNode, frame: Frame) -> None:
         walk.use(node.input_source, node.span, frame)
 
 
-def _check_relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
+def _check_relevance(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
     """Note names in `context_relevance` that are not inputs; in a template, parameters count as inputs."""
     known = [one.name for one in node.inputs]
     if node.input_source is not None:
@@ -134,7 +119,7 @@ def _check_relevance(walk: Walk, node: TaskNode, frame: Frame) -> None:
             walk.findings.note(node.span, "unbound-name", message)
 
 
-def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
+def _use_input(walk: Walk, one: ast.Input, frame: Frame) -> None:
     """Mark as used the name that an input without a value reads, or the parameter that replaces a default."""
     if one.value is None:
         walk.use(one.name, one.span, frame)
@@ -142,7 +127,7 @@ def _use_input(walk: Walk, one: Input, frame: Frame) -> None:
         frame[one.name].is_used = True
 
 
-def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
+def _inner_frame(walk: Walk, node: ast.TaskNode, frame: Frame) -> Frame:
     """Return the frame inside a task.
 
     The task sees `frame` if it inherits all names or is the body of a template; else only global names.
@@ -160,14 +145,14 @@ def _inner_frame(walk: Walk, node: TaskNode, frame: Frame) -> Frame:
 # Kinds of task
 
 
-def _visit_single(walk: Walk, node: Atomic | Script, frame: Frame) -> None:
+def _visit_single(walk: Walk, node: ast.Atomic | ast.Script, frame: Frame) -> None:
     enter(walk, node, frame)
     leave(walk, node, frame)
 
 
-def _visit_sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
+def _visit_sequential(walk: Walk, node: ast.Sequential, frame: Frame) -> None:
     inner = enter(walk, node, frame)
-    slots = [step.output_slot for step in node.steps if isinstance(step, TaskNode) and step.output_slot]
+    slots = [step.output_slot for step in node.steps if isinstance(step, ast.TaskNode) and step.output_slot]
     walk.check_distinct(slots, node.span, "the output_slot")
     if node.is_parallel:
         _visit_parallel_steps(walk, node, slots, inner)
@@ -176,12 +161,12 @@ def _visit_sequential(walk: Walk, node: Sequential, frame: Frame) -> None:
     leave(walk, node, frame)
 
 
-def _visit_steps(walk: Walk, node: Sequential, inner: Frame) -> None:
+def _visit_steps(walk: Walk, node: ast.Sequential, inner: Frame) -> None:
     walk.bind("steps", node.span, inner)
-    before: Node | None = None
+    before: ast.Node | None = None
     for step in node.steps:
         check_json(step, "the output of a step", inner, walk.findings)
-        if isinstance(step, TaskCond) and before is not None:
+        if isinstance(step, ast.TaskCond) and before is not None:
             _visit_cond_after(walk, step, inner, output_shape(before, inner))
         else:
             walk.visit(step, inner)
@@ -190,7 +175,7 @@ def _visit_steps(walk: Walk, node: Sequential, inner: Frame) -> None:
         before = step
 
 
-def _visit_parallel_steps(walk: Walk, node: Sequential, slots: Sequence[str], inner: Frame) -> None:
+def _visit_parallel_steps(walk: Walk, node: ast.Sequential, slots: Sequence[str], inner: Frame) -> None:
     reason = "the steps of a parallel task do not see each other's outputs"
     for step in node.steps:
         alone = Frame(inner, inner.routine)
@@ -199,7 +184,7 @@ def _visit_parallel_steps(walk: Walk, node: Sequential, slots: Sequence[str], in
         walk.visit(step, alone)
 
 
-def _visit_reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
+def _visit_reduce(walk: Walk, node: ast.Reduce, frame: Frame) -> None:
     if node.initial_value is not None:
         walk.visit(node.initial_value, frame)
     inner = enter(walk, node, frame)
@@ -213,9 +198,9 @@ def _visit_reduce(walk: Walk, node: Reduce, frame: Frame) -> None:
     leave(walk, node, frame)
 
 
-def _visit_director_loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) -> None:
+def _visit_director_loop(walk: Walk, node: ast.DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
-    for name in LOOP_NAMES:
+    for name in ast.LOOP_NAMES:
         walk.bind(name, node.span, inner)
     if node.script is not None and node.script.output_slot is not None:
         walk.bind(node.script.output_slot, node.span, inner)  # bound from the start, as LOOP_NAMES are
@@ -224,24 +209,24 @@ def _visit_director_loop(walk: Walk, node: DirectorEvaluatorLoop, frame: Frame) 
         enter(walk, node.script, inner)
     walk.visit_all([node.evaluator, node.termination_condition], inner)
     if node.evaluator is None and node.criteria is not None:
-        walk.criteria.append((node.criteria, LOOP_NAMES, node.span, inner))
+        walk.criteria.append((node.criteria, ast.LOOP_NAMES, node.span, inner))
     leave(walk, node, frame)
 
 
 # Cases
 
 
-def _visit_cond(walk: Walk, node: TaskCond, frame: Frame) -> None:
+def _visit_cond(walk: Walk, node: ast.TaskCond, frame: Frame) -> None:
     _visit_cond_after(walk, node, frame, None)
 
 
-def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | None) -> None:
+def _visit_cond_after(walk: Walk, node: ast.TaskCond, frame: Frame, shape: str | None) -> None:
     """Visit a cond; `shape` is the shape of the output of the previous step. None: unknown."""
     if not node.cases:
         walk.findings.note(node.span, "missing-field", "a cond of tasks needs at least one case")
     if node.criteria is not None:
-        walk.criteria.append((node.criteria, JUDGED_NAMES, node.span, frame))
-        walk.bind(EVALUATION, node.span, frame)
+        walk.criteria.append((node.criteria, ast.JUDGED_NAMES, node.span, frame))
+        walk.bind(ast.EVALUATION, node.span, frame)
     scope = Frame(frame, frame.routine, [OUTPUT])
     read = [(case.span, walk.visit_condition(case.test, scope)) for case in node.cases]
     conditions = [(span, condition) for span, condition in read if condition is not None]
@@ -255,14 +240,14 @@ def _visit_cond_after(walk: Walk, node: TaskCond, frame: Frame, shape: str | Non
 # References
 
 
-def _visit_reference(walk: Walk, node: Reference, frame: Frame) -> None:
+def _visit_reference(walk: Walk, node: ast.Reference, frame: Frame) -> None:
     check_rules(walk, node)
     _visit_inputs(walk, node, frame)
     cell = walk.names.templates.get(node.ref)
     template = cell.value if cell is not None else None
     if cell is not None and template is None:  # may be a template that could not be read
         pass
-    elif not isinstance(template, Template):
+    elif not isinstance(template, ast.Template):
         hint = walk.findings.nearest(node.ref, walk.names.templates)
         walk.findings.note(node.span, "unknown-task", f"task '{node.ref}' is not in the library{hint}")
     else:
@@ -270,9 +255,9 @@ def _visit_reference(walk: Walk, node: Reference, frame: Frame) -> None:
     leave(walk, node, frame)
 
 
-def _check_reference(walk: Walk, node: Reference, template: Template, frame: Frame) -> None:
+def _check_reference(walk: Walk, node: ast.Reference, template: ast.Template, frame: Frame) -> None:
     """Check the arguments of a reference, and the fields that override those of the template."""
-    keywords: list[tuple[str, Node | None]] = [(one.name, one.value) for one in node.inputs]
+    keywords: list[tuple[str, ast.Node | None]] = [(one.name, one.value) for one in node.inputs]
     parameters = [parameter.name for parameter in template.parameters]
     given = [name for name, _ in keywords]
     if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
@@ -284,20 +269,20 @@ def _check_reference(walk: Walk, node: Reference, template: Template, frame: Fra
     check_overrides(walk, node, template)
 
 
-def _reference_frame(walk: Walk, template: Template, frame: Frame) -> Frame:
+def _reference_frame(walk: Walk, template: ast.Template, frame: Frame) -> Frame:
     """Return the frame for texts of a reference, which are evaluated inside the template."""
     body = template.body
-    inputs = [one.name for one in body.inputs] if isinstance(body, TaskNode) else []
+    inputs = [one.name for one in body.inputs] if isinstance(body, ast.TaskNode) else []
     names = [*(parameter.name for parameter in template.parameters), *inputs, *open_inputs(template)]
     return Frame(walk.names.globals, frame.routine, names)
 
 
-TASKS: Mapping[type[Node], Visitor] = {
-    Atomic: _visit_single,
-    Script: _visit_single,
-    Sequential: _visit_sequential,
-    Reduce: _visit_reduce,
-    DirectorEvaluatorLoop: _visit_director_loop,
-    TaskCond: _visit_cond,
-    Reference: _visit_reference,
+TASKS: Mapping[type[ast.Node], Visitor] = {
+    ast.Atomic: _visit_single,
+    ast.Script: _visit_single,
+    ast.Sequential: _visit_sequential,
+    ast.Reduce: _visit_reduce,
+    ast.DirectorEvaluatorLoop: _visit_director_loop,
+    ast.TaskCond: _visit_cond,
+    ast.Reference: _visit_reference,
 }

@@ -4,29 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from weft.language.ast import (
-    And,
-    Assign,
-    Begin,
-    Clause,
-    Cond,
-    Condition,
-    Define,
-    GetContext,
-    If,
-    IterativeLoop,
-    Lambda,
-    Let,
-    Loop,
-    Node,
-    Or,
-    Parallel,
-    Quote,
-    Text,
-    Try,
-    WithBudget,
-    WithTimeout,
-)
+from weft.language import ast
 from weft.language.cel import parse_condition, parse_text
 from weft.language.diagnostics import nearest
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name, keyword_text
@@ -44,16 +22,16 @@ def string(datum: Data, what: str) -> str:
     raise FormError(datum.span, "bad-value", f"{what} is a string in double quotes")
 
 
-def text(datum: Data, what: str) -> Text:
+def text(datum: Data, what: str) -> ast.Text:
     """Parse the placeholders of a string datum."""
     return parse_text(string(datum, what), _span_inside(datum.span))
 
 
-def condition(datum: Data) -> Condition:
+def condition(datum: Data) -> ast.Condition:
     """Return the condition in a string datum. Raise InvalidProgram if it cannot be parsed."""
     written = string(datum, "a condition")
     parse_condition(written, _span_inside(datum.span))
-    return Condition(span=datum.span, text=written)
+    return ast.Condition(span=datum.span, text=written)
 
 
 def _span_inside(span: Span) -> Span:
@@ -86,14 +64,14 @@ def _join_keywords(keywords: Iterable[str]) -> str:
 # Branches
 
 
-def _build_if(parser: Parser, form: List) -> Node:
+def _build_if(parser: Parser, form: List) -> ast.Node:
     test, then, *otherwise = parser.expressions(form.items[1:])
-    return If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
+    return ast.If(span=form.span, test=test, then=then, otherwise=otherwise[0] if otherwise else None)
 
 
-def _build_cond(parser: Parser, form: List) -> Node:
-    clauses: list[Clause] = []
-    otherwise: Node | None = None
+def _build_cond(parser: Parser, form: List) -> ast.Node:
+    clauses: list[ast.Clause] = []
+    otherwise: ast.Node | None = None
     for datum in form.items[1:]:
         if not isinstance(datum, List) or not datum.items:
             parser.reject_form(form)
@@ -104,39 +82,41 @@ def _build_cond(parser: Parser, form: List) -> Node:
             otherwise = parser.body(remaining, form)
         else:
             node = parser.expression(test)
-            clauses.append(Clause(node, parser.body(remaining, form) if remaining else None))
-    return Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
+            clauses.append(ast.Clause(node, parser.body(remaining, form) if remaining else None))
+    return ast.Cond(span=form.span, clauses=tuple(clauses), otherwise=otherwise)
 
 
-def _build_items(kind: type[And] | type[Or] | type[Parallel]) -> Callable[[Parser, List], Node]:
-    def build(parser: Parser, form: List) -> Node:
+def _build_items(
+    kind: type[ast.And] | type[ast.Or] | type[ast.Parallel],
+) -> Callable[[Parser, List], ast.Node]:
+    def build(parser: Parser, form: List) -> ast.Node:
         return kind(span=form.span, items=parser.expressions(form.items[1:]))
 
     return build
 
 
-def _build_begin(parser: Parser, form: List) -> Node:
+def _build_begin(parser: Parser, form: List) -> ast.Node:
     items = [parser.expression(one, is_in_body=True) for one in form.items[1:]]
-    return Begin(span=form.span, items=tuple(items))
+    return ast.Begin(span=form.span, items=tuple(items))
 
 
 # Bindings
 
 
-def _build_let(*, is_sequential: bool) -> Callable[[Parser, List], Node]:
-    def build(parser: Parser, form: List) -> Node:
+def _build_let(*, is_sequential: bool) -> Callable[[Parser, List], ast.Node]:
+    def build(parser: Parser, form: List) -> ast.Node:
         if not isinstance(form.items[1], List):
             parser.reject_form(form)
         bindings = tuple([_read_binding(parser, one, form) for one in form.items[1].items])
         if not is_sequential:
             _note_duplicates(parser, form.items[1].items, [name for name, _ in bindings])
         body = parser.body(form.items[2:], form)
-        return Let(span=form.span, bindings=bindings, body=body, is_sequential=is_sequential)
+        return ast.Let(span=form.span, bindings=bindings, body=body, is_sequential=is_sequential)
 
     return build
 
 
-def _read_binding(parser: Parser, datum: Data, form: List) -> tuple[str, Node]:
+def _read_binding(parser: Parser, datum: Data, form: List) -> tuple[str, ast.Node]:
     if not isinstance(datum, List) or len(datum.items) != 2:
         parser.reject_form(form)
     return parser.local_name(datum.items[0], form), parser.expression(datum.items[1])
@@ -151,7 +131,7 @@ def _note_duplicates(parser: Parser, data: Sequence[Data], names: Sequence[str])
         seen.add(name)
 
 
-def _build_define(parser: Parser, form: List) -> Define:
+def _build_define(parser: Parser, form: List) -> ast.Define:
     target, *remaining = form.items[1:]
     if isinstance(target, List):
         if not target.items:
@@ -159,29 +139,29 @@ def _build_define(parser: Parser, form: List) -> Define:
         name = parser.defined_name(target.items[0], form)
         parameters = _read_parameters(parser, target.items[1:], form)
         body = parser.body(remaining, form)
-        closure = Lambda(span=form.span, parameters=parameters, body=body, name=name)
-        return Define(span=form.span, name=name, value=closure)
+        closure = ast.Lambda(span=form.span, parameters=parameters, body=body, name=name)
+        return ast.Define(span=form.span, name=name, value=closure)
     if len(remaining) != 1:
         parser.reject_form(form)
-    return Define(
+    return ast.Define(
         span=form.span, name=parser.defined_name(target, form), value=parser.expression(remaining[0])
     )
 
 
-def _build_bind(parser: Parser, form: List) -> Node:
+def _build_bind(parser: Parser, form: List) -> ast.Node:
     return msgspec.structs.replace(_build_define(parser, form), gives_value=True)
 
 
-def _build_set(parser: Parser, form: List) -> Node:
+def _build_set(parser: Parser, form: List) -> ast.Node:
     name = parser.local_name(form.items[1], form)
-    return Assign(span=form.span, name=name, value=parser.expression(form.items[2]))
+    return ast.Assign(span=form.span, name=name, value=parser.expression(form.items[2]))
 
 
-def _build_lambda(parser: Parser, form: List) -> Node:
+def _build_lambda(parser: Parser, form: List) -> ast.Node:
     if not isinstance(form.items[1], List):
         parser.reject_form(form)
     parameters = _read_parameters(parser, form.items[1].items, form)
-    return Lambda(span=form.span, parameters=parameters, body=parser.body(form.items[2:], form))
+    return ast.Lambda(span=form.span, parameters=parameters, body=parser.body(form.items[2:], form))
 
 
 def _read_parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[str, ...]:
@@ -193,7 +173,7 @@ def _read_parameters(parser: Parser, data: Sequence[Data], form: List) -> tuple[
 # Control
 
 
-def _build_try(parser: Parser, form: List) -> Node:
+def _build_try(parser: Parser, form: List) -> ast.Node:
     handler = form.items[2]
     if not isinstance(handler, List) or len(handler.items) < 3:
         parser.reject_form(form)
@@ -201,17 +181,17 @@ def _build_try(parser: Parser, form: List) -> Node:
     if not (isinstance(word, Name) and word.text == "catch"):
         parser.reject_form(form)
     body = parser.expression(form.items[1])
-    return Try(
+    return ast.Try(
         span=form.span, body=body, name=parser.local_name(name, form), handler=parser.body(remaining, form)
     )
 
 
-def _build_loop(parser: Parser, form: List) -> Node:
+def _build_loop(parser: Parser, form: List) -> ast.Node:
     count, body = parser.expressions(form.items[1:])
-    return Loop(span=form.span, count=count, body=body)
+    return ast.Loop(span=form.span, count=count, body=body)
 
 
-def _build_iterative_loop(parser: Parser, form: List) -> Node:
+def _build_iterative_loop(parser: Parser, form: List) -> ast.Node:
     positional, named = parser.arguments(form.items[1:])
     if positional:
         parser.reject_form(form)
@@ -220,7 +200,7 @@ def _build_iterative_loop(parser: Parser, form: List) -> Node:
     missing = [name for name in _LOOP_PARTS if name not in parts and name != "validator"]
     if missing:
         raise FormError(form.span, "missing-field", f"`iterative-loop` needs {_join_keywords(missing)}")
-    return IterativeLoop(
+    return ast.IterativeLoop(
         span=form.span,
         max_iterations=parts["max-iterations"],
         initial=parts["initial"],
@@ -230,12 +210,12 @@ def _build_iterative_loop(parser: Parser, form: List) -> Node:
     )
 
 
-def _build_with_timeout(parser: Parser, form: List) -> Node:
+def _build_with_timeout(parser: Parser, form: List) -> ast.Node:
     seconds = parser.expression(form.items[1])
-    return WithTimeout(span=form.span, seconds=seconds, body=parser.body(form.items[2:], form))
+    return ast.WithTimeout(span=form.span, seconds=seconds, body=parser.body(form.items[2:], form))
 
 
-def _build_with_budget(parser: Parser, form: List) -> Node:
+def _build_with_budget(parser: Parser, form: List) -> ast.Node:
     if not isinstance(form.items[1], List):
         parser.reject_form(form)
     positional, named = parser.arguments(form.items[1].items)
@@ -243,15 +223,15 @@ def _build_with_budget(parser: Parser, form: List) -> Node:
         parser.reject_form(form)
     found = known_keywords(parser, named, BUDGETS, "with-budget")
     limits = tuple([(name, parser.expression(value)) for name, value in found.items()])
-    return WithBudget(span=form.span, limits=limits, body=parser.body(form.items[2:], form))
+    return ast.WithBudget(span=form.span, limits=limits, body=parser.body(form.items[2:], form))
 
 
-def _build_get_context(parser: Parser, form: List) -> Node:
+def _build_get_context(parser: Parser, form: List) -> ast.Node:
     positional, named = parser.arguments(form.items[1:])
     if positional:
         parser.reject_form(form)
     found = known_keywords(parser, named, QUESTIONS, "get-context")
-    return GetContext(
+    return ast.GetContext(
         span=form.span, keywords=tuple([(name, parser.expression(value)) for name, value in found.items()])
     )
 
@@ -259,14 +239,14 @@ def _build_get_context(parser: Parser, form: List) -> Node:
 PLAIN_FORMS = {
     "quote": SpecialForm(
         "(quote datum)",
-        lambda parser, form: Quote(span=form.span, datum=parser.quoted(form.items[1])),
+        lambda parser, form: ast.Quote(span=form.span, datum=parser.quoted(form.items[1])),
         least=2,
         most=2,
     ),
     "if": SpecialForm("(if test then) or (if test then otherwise)", _build_if, least=3, most=4),
     "cond": SpecialForm("(cond (test e...) ... (else e...))", _build_cond),
-    "and": SpecialForm("(and e...)", _build_items(And)),
-    "or": SpecialForm("(or e...)", _build_items(Or)),
+    "and": SpecialForm("(and e...)", _build_items(ast.And)),
+    "or": SpecialForm("(or e...)", _build_items(ast.Or)),
     "let": SpecialForm("(let ((name value) ...) body...)", _build_let(is_sequential=False), least=3),
     "let*": SpecialForm("(let* ((name value) ...) body...)", _build_let(is_sequential=True), least=3),
     "define": SpecialForm(
@@ -283,7 +263,7 @@ PLAIN_FORMS = {
         "(iterative-loop :max-iterations n :initial e :executor f :validator f :controller f)",
         _build_iterative_loop,
     ),
-    "parallel": SpecialForm("(parallel e...)", _build_items(Parallel)),
+    "parallel": SpecialForm("(parallel e...)", _build_items(ast.Parallel)),
     "with-timeout": SpecialForm("(with-timeout seconds e...)", _build_with_timeout, least=3),
     "with-budget": SpecialForm(
         "(with-budget (:steps n :calls n :tokens n :cost x) e...)", _build_with_budget, least=3

@@ -5,44 +5,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from weft.language.ast import (
-    And,
-    Apply,
-    Assign,
-    Atomic,
-    Begin,
-    Cond,
-    Condition,
-    Datum,
-    Define,
-    DirectorEvaluatorLoop,
-    FilePaths,
-    FunctionCall,
-    GetContext,
-    If,
-    Input,
-    IterativeLoop,
-    Lambda,
-    Let,
-    Literal,
-    Loop,
-    Node,
-    Or,
-    Parallel,
-    Program,
-    Quote,
-    Reduce,
-    Reference,
-    Symbol,
-    TaskCond,
-    TaskNode,
-    Template,
-    Text,
-    Try,
-    Variable,
-    WithBudget,
-    WithTimeout,
-)
+from weft.language import ast
 from weft.language.diagnostics import invalid_program
 from weft.language.fields import REF, RETURNS, SETTINGS, TASK_FIELDS, TASK_KINDS, Field, Kind, set_fields
 from weft.language.sexp.layout import (
@@ -62,12 +25,12 @@ from weft.language.task_fields import Parameter
 from weft.language.traversal import raise_recursion_limit
 
 
-def print_program(program: Program) -> str:
+def print_program(program: ast.Program) -> str:
     """Return the source text of a program, with an empty line between forms."""
     return "\n".join(print_node(one) + "\n" for one in program.forms)
 
 
-def print_node(node: Node) -> str:
+def print_node(node: ast.Node) -> str:
     """Return the source text of a node, without a final line break."""
     try:
         with raise_recursion_limit():
@@ -78,38 +41,38 @@ def print_node(node: Node) -> str:
         ) from error
 
 
-def _layout(node: Node) -> Layout:
+def _layout(node: ast.Node) -> Layout:
     return _LAYOUTS[type(node)](node)
 
 
-def _all(nodes: tuple[Node, ...]) -> list[Layout]:
+def _all(nodes: tuple[ast.Node, ...]) -> list[Layout]:
     return [_layout(one) for one in nodes]
 
 
-def _body(node: Node) -> list[Layout]:
+def _body(node: ast.Node) -> list[Layout]:
     """Lay out the expressions of a body; several need no `begin`, which the parser adds."""
-    return _all(node.items) if isinstance(node, Begin) and len(node.items) > 1 else [_layout(node)]
+    return _all(node.items) if isinstance(node, ast.Begin) and len(node.items) > 1 else [_layout(node)]
 
 
-def _keywords(pairs: tuple[tuple[str, Node], ...]) -> list[Layout]:
+def _keywords(pairs: tuple[tuple[str, ast.Node], ...]) -> list[Layout]:
     return [pair(keyword_text(name), _layout(value)) for name, value in pairs]
 
 
-def _datum(datum: Datum, opening: str = "(") -> Layout:
+def _datum(datum: ast.Datum, opening: str = "(") -> Layout:
     if isinstance(datum, tuple):
         return listing([_datum(one) for one in datum], opening=opening)
-    if not isinstance(datum, Symbol):
+    if not isinstance(datum, ast.Symbol):
         return scalar_text(datum)
     return keyword_text(datum[1:]) if datum[:1] == ":" and len(datum) > 1 else name_text(datum)
 
 
-def _quote(node: Quote) -> Layout:
+def _quote(node: ast.Quote) -> Layout:
     if isinstance(node.datum, tuple):
         return _datum(node.datum, opening="'(")
     return f"'{_datum(node.datum)}"
 
 
-def _cond(node: Cond) -> Layout:
+def _cond(node: ast.Cond) -> Layout:
     clauses: list[Layout] = [
         listing([_layout(one.test), *([] if one.body is None else _body(one.body))]) for one in node.clauses
     ]
@@ -118,38 +81,38 @@ def _cond(node: Cond) -> Layout:
     return form("cond", *clauses)
 
 
-def _let(node: Let) -> Layout:
+def _let(node: ast.Let) -> Layout:
     bindings = listing([listing([name_text(name), _layout(value)]) for name, value in node.bindings])
     return form("let*" if node.is_sequential else "let", bindings, *_body(node.body), on_first_line=2)
 
 
-def _define(node: Define) -> Layout:
+def _define(node: ast.Define) -> Layout:
     value, word = node.value, "bind" if node.gives_value else "define"
-    if isinstance(value, Lambda) and value.name == node.name:
+    if isinstance(value, ast.Lambda) and value.name == node.name:
         target = listing([name_text(node.name), *map(name_text, value.parameters)])
         return form(word, target, *_body(value.body), on_first_line=2)
     return form(word, name_text(node.name), _layout(value), on_first_line=2)
 
 
-def _lambda(node: Lambda) -> Layout:
+def _lambda(node: ast.Lambda) -> Layout:
     return form("lambda", listing([*map(name_text, node.parameters)]), *_body(node.body), on_first_line=2)
 
 
-def _function_call(node: FunctionCall) -> Layout:
+def _function_call(node: ast.FunctionCall) -> Layout:
     name = node.func_name
     head = escape(name, mark="|") if name in SPECIAL_FORMS else name_text(name)
     return form(head, *_all(node.args), *_keywords(node.keywords))
 
 
-def _apply(node: Apply) -> Layout:
+def _apply(node: ast.Apply) -> Layout:
     head = _layout(node.function)
-    is_plain_name = isinstance(node.function, Variable) and not node.function.path
-    if is_plain_name or isinstance(node.function, Literal):
+    is_plain_name = isinstance(node.function, ast.Variable) and not node.function.path
+    if is_plain_name or isinstance(node.function, ast.Literal):
         head = form("begin", head)  # a plain name would be read as a call by name, a literal rejected
     return form(head, *_all(node.args), *_keywords(node.keywords))
 
 
-def _iterative_loop(node: IterativeLoop) -> Layout:
+def _iterative_loop(node: ast.IterativeLoop) -> Layout:
     parts = (
         ("max-iterations", node.max_iterations),
         ("initial", node.initial),
@@ -160,12 +123,12 @@ def _iterative_loop(node: IterativeLoop) -> Layout:
     return form("iterative-loop", *_keywords(tuple((name, part) for name, part in parts if part is not None)))
 
 
-def _if(node: If) -> Layout:
+def _if(node: ast.If) -> Layout:
     otherwise = [] if node.otherwise is None else [_layout(node.otherwise)]
     return form("if", _layout(node.test), _layout(node.then), *otherwise, on_first_line=2)
 
 
-def _try(node: Try) -> Layout:
+def _try(node: ast.Try) -> Layout:
     handler = form("catch", name_text(node.name), *_body(node.handler), on_first_line=2)
     return form("try", _layout(node.body), handler)
 
@@ -188,7 +151,7 @@ def _settings(settings: Struct) -> Layout:
     return listing(_pairs(settings, SETTINGS[type(settings)]))
 
 
-def _inputs(inputs: tuple[Input, ...]) -> Layout:
+def _inputs(inputs: tuple[ast.Input, ...]) -> Layout:
     return listing(
         [
             listing([name_text(one.name), *([] if one.value is None else [_layout(one.value)])])
@@ -201,7 +164,7 @@ def _relevance(relevance: tuple[tuple[str, bool], ...]) -> Layout:
     return listing([listing([name_text(name), scalar_text(is_relevant)]) for name, is_relevant in relevance])
 
 
-def _files(files: FilePaths) -> Layout:
+def _files(files: ast.FilePaths) -> Layout:
     if files.text is not None:
         return listing([pair(keyword_text(files.source.replace("_", "-")), string_text(files.text.raw))])
     texts = [string_text(path.raw) for path in files.paths]
@@ -233,28 +196,28 @@ _FIELD_LAYOUTS: Mapping[Kind, Callable[[Any], Layout]] = {
 }
 
 
-def _task(node: TaskNode) -> Layout:
+def _task(node: ast.TaskNode) -> Layout:
     kind = TASK_KINDS[type(node)]
     own, common = _pairs(node, kind.fields), _pairs(node, TASK_FIELDS)
-    if isinstance(node, Reduce | DirectorEvaluatorLoop):  # their fields are whole tasks
+    if isinstance(node, ast.Reduce | ast.DirectorEvaluatorLoop):  # their fields are whole tasks
         own, common = common, own
     return form(kind.form, *own, *common, *_all(getattr(node, "steps", ())))
 
 
-def _reference(node: Reference) -> Layout:
+def _reference(node: ast.Reference) -> Layout:
     return form("task", *_pairs(node, (REF,)), *_pairs(node, TASK_FIELDS))
 
 
-def _task_cond(node: TaskCond) -> Layout:
+def _task_cond(node: ast.TaskCond) -> Layout:
     cases = [form(string_text(case.test.text), *_body(case.body)) for case in node.cases]
     criteria = [] if node.criteria is None else [pair(":criteria", string_text(node.criteria))]
     return form("task-cond", *criteria, *cases)
 
 
-def _template(node: Template) -> Layout:
+def _template(node: ast.Template) -> Layout:
     head: list[Layout] = [name_text(node.name), listing([_parameter(one) for one in node.parameters])]
     head += _pairs(node, (RETURNS,))
-    if isinstance(node.body, Atomic):
+    if isinstance(node.body, ast.Atomic):
         return form("deftask", *head, *_pairs(node.body, TASK_FIELDS), on_first_line=3)
     return form("template", *head, *_body(node.body), on_first_line=3)
 
@@ -276,34 +239,36 @@ def _constant(value: Any) -> Layout:
     return scalar_text(value)
 
 
-_LAYOUTS: Mapping[type[Node], Callable[[Any], Layout]] = {
-    Literal: lambda node: scalar_text(node.value),
-    Quote: _quote,
-    Variable: lambda node: path_text(node.name, node.path),
-    Text: lambda node: form("fill", scalar_text(node.raw)),
-    Condition: lambda node: form("condition", scalar_text(node.text)),
-    If: _if,
-    Cond: _cond,
-    And: lambda node: form("and", *_all(node.items)),
-    Or: lambda node: form("or", *_all(node.items)),
-    Let: _let,
-    Define: _define,
-    Assign: lambda node: form("set!", name_text(node.name), _layout(node.value), on_first_line=2),
-    Lambda: _lambda,
-    Begin: lambda node: form("begin", *_all(node.items)),
-    FunctionCall: _function_call,
-    Apply: _apply,
-    Try: _try,
-    Loop: lambda node: form("loop", _layout(node.count), _layout(node.body), on_first_line=2),
-    IterativeLoop: _iterative_loop,
-    Parallel: lambda node: form("parallel", *_all(node.items)),
-    WithTimeout: lambda node: form("with-timeout", _layout(node.seconds), *_body(node.body), on_first_line=2),
-    WithBudget: lambda node: form(
+_LAYOUTS: Mapping[type[ast.Node], Callable[[Any], Layout]] = {
+    ast.Literal: lambda node: scalar_text(node.value),
+    ast.Quote: _quote,
+    ast.Variable: lambda node: path_text(node.name, node.path),
+    ast.Text: lambda node: form("fill", scalar_text(node.raw)),
+    ast.Condition: lambda node: form("condition", scalar_text(node.text)),
+    ast.If: _if,
+    ast.Cond: _cond,
+    ast.And: lambda node: form("and", *_all(node.items)),
+    ast.Or: lambda node: form("or", *_all(node.items)),
+    ast.Let: _let,
+    ast.Define: _define,
+    ast.Assign: lambda node: form("set!", name_text(node.name), _layout(node.value), on_first_line=2),
+    ast.Lambda: _lambda,
+    ast.Begin: lambda node: form("begin", *_all(node.items)),
+    ast.FunctionCall: _function_call,
+    ast.Apply: _apply,
+    ast.Try: _try,
+    ast.Loop: lambda node: form("loop", _layout(node.count), _layout(node.body), on_first_line=2),
+    ast.IterativeLoop: _iterative_loop,
+    ast.Parallel: lambda node: form("parallel", *_all(node.items)),
+    ast.WithTimeout: lambda node: form(
+        "with-timeout", _layout(node.seconds), *_body(node.body), on_first_line=2
+    ),
+    ast.WithBudget: lambda node: form(
         "with-budget", listing(_keywords(node.limits)), *_body(node.body), on_first_line=2
     ),
-    GetContext: lambda node: form("get-context", *_keywords(node.keywords)),
+    ast.GetContext: lambda node: form("get-context", *_keywords(node.keywords)),
     **dict.fromkeys(TASK_KINDS, _task),
-    Reference: _reference,
-    TaskCond: _task_cond,
-    Template: _template,
+    ast.Reference: _reference,
+    ast.TaskCond: _task_cond,
+    ast.Template: _template,
 }

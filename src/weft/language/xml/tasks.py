@@ -3,18 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from weft.language.ast import (
-    LOOP_NAMES,
-    Atomic,
-    Condition,
-    DirectorEvaluatorLoop,
-    Node,
-    Reduce,
-    Reference,
-    Script,
-    Sequential,
-    TaskNode,
-)
+from weft.language import ast
 from weft.language.fields import TASK_KINDS, ContextKind, context_conflict, merge_context
 from weft.language.task_fields import ContextOverrides
 from weft.language.xml.elements import Element
@@ -31,7 +20,7 @@ STEP_NAMES: Final = frozenset({"steps", "last_output"})
 REDUCTION_NAMES: Final = frozenset({"current_result", "accumulator", "original_input"})
 
 
-def read_task(element: Element, reading: Reading) -> Node:
+def read_task(element: Element, reading: Reading) -> ast.Node:
     """Parse a task, in whatever element: `task`, `director`, `inner_task` ..."""
     if "ref" in element.attributes:
         return _read_reference(element, reading)
@@ -42,10 +31,10 @@ def read_task(element: Element, reading: Reading) -> Node:
     return _READERS[kind](element, _inside(kind, common, reading), common)
 
 
-def _read_reference(element: Element, reading: Reading) -> Node:
+def _read_reference(element: Element, reading: Reading) -> ast.Node:
     _check_fields(element, None, reading)
     name = reading.name(element, element.attributes["ref"], "ref", CALLED)
-    return Reference(**read_common_fields(element, reading), ref=name)
+    return ast.Reference(**read_common_fields(element, reading), ref=name)
 
 
 def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) -> None:
@@ -72,25 +61,25 @@ def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> R
     return reading.within(names) if inherits == "full" else reading.only_within(names)
 
 
-def _read_script(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_script(element: Element, inside: Reading, common: dict[str, Any]) -> ast.TaskNode:
     command = element.child("command")
-    return Script(**common, **(read_command(command, inside) if command is not None else {}))
+    return ast.Script(**common, **(read_command(command, inside) if command is not None else {}))
 
 
-def _read_sequential(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_sequential(element: Element, inside: Reading, common: dict[str, Any]) -> ast.TaskNode:
     holder = element.child("steps")
     is_parallel = inside.boolean(element, "parallel") is True
-    steps: list[Node] = []
+    steps: list[ast.Node] = []
     for child in holder.children if holder is not None else ():
         steps.append(inside.node(child))
         if not is_parallel:
             inside = inside.within({*STEP_NAMES, *output_slots(steps[-1])})
-    return Sequential(**common, steps=tuple(steps), is_parallel=is_parallel)
+    return ast.Sequential(**common, steps=tuple(steps), is_parallel=is_parallel)
 
 
-def _read_reduce(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
+def _read_reduce(element: Element, inside: Reading, common: dict[str, Any]) -> ast.TaskNode:
     initial = element.child("initial_value")
-    return Reduce(
+    return ast.Reduce(
         **common,
         initial_value=read_value(initial, inside) if initial is not None else None,
         inner_task=_read_part(element, "inner_task", inside.within({"input"})),
@@ -98,9 +87,9 @@ def _read_reduce(element: Element, inside: Reading, common: dict[str, Any]) -> T
     )
 
 
-def _read_director_loop(element: Element, inside: Reading, common: dict[str, Any]) -> TaskNode:
-    within = inside.within(frozenset(LOOP_NAMES))
-    return DirectorEvaluatorLoop(
+def _read_director_loop(element: Element, inside: Reading, common: dict[str, Any]) -> ast.TaskNode:
+    within = inside.within(frozenset(ast.LOOP_NAMES))
+    return ast.DirectorEvaluatorLoop(
         **common,
         max_iterations=inside.count(element, "max_iterations"),
         director=_read_part(element, "director", within),
@@ -110,7 +99,7 @@ def _read_director_loop(element: Element, inside: Reading, common: dict[str, Any
     )
 
 
-def _read_part(element: Element, tag: str, reading: Reading) -> Node | None:
+def _read_part(element: Element, tag: str, reading: Reading) -> ast.Node | None:
     """Parse a part such as `director` or `inner_task`, which is a task itself or contains one node."""
     role = element.child(tag)
     if role is None:
@@ -124,12 +113,12 @@ def _read_part(element: Element, tag: str, reading: Reading) -> Node | None:
     return reading.node(nodes[0])
 
 
-def _read_script_execution(element: Element, reading: Reading) -> Script | None:
+def _read_script_execution(element: Element, reading: Reading) -> ast.Script | None:
     holder = element.child("script_execution")
     if holder is None:
         return None
     command = holder.child("command")
-    return Script(
+    return ast.Script(
         span=holder.span,
         inputs=read_inputs(holder, reading, is_verbatim=False),
         timeout_seconds=reading.seconds(holder, "timeout"),
@@ -137,7 +126,7 @@ def _read_script_execution(element: Element, reading: Reading) -> Script | None:
     )
 
 
-def _read_termination_condition(element: Element, reading: Reading) -> Condition | None:
+def _read_termination_condition(element: Element, reading: Reading) -> ast.Condition | None:
     holder = element.child("termination_condition")
     condition = holder.child("condition") if holder is not None else None
     if holder is not None and condition is None:
@@ -147,13 +136,13 @@ def _read_termination_condition(element: Element, reading: Reading) -> Condition
     return reading.condition(condition.text, condition.text_span)
 
 
-def output_slots(node: Node) -> set[str]:
+def output_slots(node: ast.Node) -> set[str]:
     """Return the node's `output_slot` as a set, empty if it has none."""
-    return {node.output_slot} if isinstance(node, TaskNode) and node.output_slot else set()
+    return {node.output_slot} if isinstance(node, ast.TaskNode) and node.output_slot else set()
 
 
-_READERS: Final[Mapping[str, Callable[[Element, Reading, dict[str, Any]], TaskNode]]] = {
-    "atomic": lambda element, inside, common: Atomic(**common),
+_READERS: Final[Mapping[str, Callable[[Element, Reading, dict[str, Any]], ast.TaskNode]]] = {
+    "atomic": lambda element, inside, common: ast.Atomic(**common),
     "script": _read_script,
     "sequential": _read_sequential,
     "reduce": _read_reduce,
