@@ -1,9 +1,9 @@
 """Problems of a program, the error that carries them, and suggestions for misspelled names."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -112,18 +112,33 @@ def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     return found[0] if found else None
 
 
+T = TypeVar("T")
+
+
 class Findings:
     """Collects problems, which may be noted in any order; limits the suggestions in their messages."""
 
-    def __init__(self) -> None:
-        self._found: list[LanguageProblem] = []
+    def __init__(self, *, most: int | None = None) -> None:
+        """Create a collection that raises InvalidProgram with all its problems when it has `most`."""
+        self.problems: list[LanguageProblem] = []
+        self._most = most
         self._suggestions = 0
 
     def note(self, span: Span, code: str, message: str) -> None:
-        self._found.append(LanguageProblem(span, code, message))
+        self.add([LanguageProblem(span, code, message)])
 
     def add(self, problems: Iterable[LanguageProblem]) -> None:
-        self._found.extend(problems)
+        self.problems.extend(problems)
+        if self._most is not None and len(self.problems) >= self._most:
+            raise InvalidProgram(sort_problems(self.problems[: self._most]))
+
+    def attempt(self, act: Callable[[], T], otherwise: T) -> T:
+        """Return the result of `act`; on InvalidProgram, add its problems and return `otherwise`."""
+        try:
+            return act()
+        except InvalidProgram as error:
+            self.add(error.found)
+            return otherwise
 
     def nearest(self, name: str, known: Iterable[str]) -> str:
         """Return a suggestion as `nearest` does, or "" after MAX_SUGGESTIONS: each takes milliseconds."""
@@ -139,6 +154,6 @@ class Findings:
         """Return the problems without duplicates, sorted by file, line and column."""
         unique = {
             (one.span.source.name, one.span.line, one.span.column, one.code, one.message): one
-            for one in self._found
+            for one in self.problems
         }
         return sort_problems(unique.values())

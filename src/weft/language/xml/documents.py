@@ -9,6 +9,7 @@ from lxml import etree
 from weft.gc_tuning import pause_collector
 from weft.language.ast import EVALUATION, Condition, Node, Program, TaskCase, TaskCond
 from weft.language.diagnostics import (
+    Findings,
     InvalidProgram,
     LanguageProblem,
     PartialProgram,
@@ -22,7 +23,7 @@ from weft.language.xml.reader import Reading, child_text
 from weft.language.xml.schema import check_elements, vocabulary
 from weft.language.xml.tasks import output_slots, read_task
 from weft.language.xml.templates import read_call, read_only_node, read_template
-from weft.language.xml.text import Problems
+from weft.language.xml.text import MAX_FOUND
 
 
 @pause_collector()
@@ -45,7 +46,7 @@ def _read(source: Source, content: bytes) -> Program:
     except InvalidProgram as error:
         error.xml_fault = "malformed" if error.found[0].code == "syntax-error" else None
         raise
-    found = Problems()
+    found = Findings(most=MAX_FOUND)
     with raise_recursion_limit():
         check_elements(root, found)
         program = _read_program(root, Reading(found, frozenset(), _read_node))
@@ -66,7 +67,7 @@ def _read_program(root: Element, reading: Reading) -> Program:
         template = read_template(element, reading)
         if template.name in templates:
             message = f"template '{template.name}' is given twice, first on line {templates[template.name]}"
-            reading.found.add(element.span, "duplicate-name", message)
+            reading.found.note(element.span, "duplicate-name", message)
         templates.setdefault(template.name, element.span.line)
         forms.append(template)
     if not forms:

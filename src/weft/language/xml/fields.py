@@ -37,7 +37,7 @@ def read_inputs(element: Element, reading: Reading, *, is_verbatim: bool) -> tup
         if name in inputs:
             line = inputs[name].span.line
             message = f"input '{name}' is given twice, first on line {line}; input names must be unique"
-            reading.found.add(child.span, "duplicate-name", message)
+            reading.found.note(child.span, "duplicate-name", message)
         inputs[name] = Input(name, read_value(child, reading, is_verbatim=is_verbatim), child.span)
     return tuple(inputs.values())
 
@@ -48,7 +48,7 @@ def read_value(element: Element, reading: Reading, *, is_verbatim: bool = False)
     ways = bool(text) + len(element.children) + ("from" in element.attributes)
     if ways > 1:
         message = f'<{element.tag}> has one value: a text, from="..." or one element; this one has {ways}'
-        reading.found.add(element.span, "bad-value", message)
+        reading.found.note(element.span, "bad-value", message)
         return NOTHING
     if element.children:
         return reading.node(element.children[0])
@@ -107,7 +107,7 @@ def _read_json(element: Element, text: str, reading: Reading) -> Node:
         value = json_value(text)
     except ValueError as error:
         message = f"<{element.tag}> of type json is not JSON: {error}; found '{shown(text)}'"
-        reading.found.add(element.span, "bad-value", message)
+        reading.found.note(element.span, "bad-value", message)
         return NOTHING
     if isinstance(value, list | dict):
         argument = Literal(span=element.text_span, value=text)
@@ -143,7 +143,7 @@ def read_shape(element: Element, text: str, what: str, reading: Reading) -> str 
     if name in NAMED_SCHEMAS:
         return name
     message = f"{what} '{shown(name)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}"
-    reading.found.add(element.span, "bad-value", message + nearest(shown(name), NAMED_SCHEMAS))
+    reading.found.note(element.span, "bad-value", message + nearest(shown(name), NAMED_SCHEMAS))
     return None
 
 
@@ -163,7 +163,7 @@ def read_schema(element: Element, text: str, reading: Reading) -> str | None:
         f"schema '{shown(written)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}, the path of a .json "
         "file, or a JSON Schema"
     )
-    reading.found.add(element.span, "bad-value", message + nearest(shown(written), NAMED_SCHEMAS))
+    reading.found.note(element.span, "bad-value", message + nearest(shown(written), NAMED_SCHEMAS))
     return None
 
 
@@ -180,7 +180,7 @@ def read_default(element: Element, text: str, shape: str | None, reading: Readin
         value = UNSET
     if value is not UNSET and not parse_shape(shape).violations(value):
         return value
-    reading.found.add(element.span, "wrong-type", f"default '{shown(text)}' is not of type {shape}")
+    reading.found.note(element.span, "wrong-type", f"default '{shown(text)}' is not of type {shape}")
     return UNSET
 
 
@@ -189,10 +189,10 @@ def _read_json_schema(element: Element, written: str, reading: Reading) -> str |
         schema = json_value(written)
         jsonschema_rs.validator_for(schema, offline=True)  # otherwise it fetches the URL in `$schema`
     except jsonschema_rs.ValidationError as error:
-        reading.found.add(element.span, "bad-value", f"not a JSON Schema: {shown(error.message)}")
+        reading.found.note(element.span, "bad-value", f"not a JSON Schema: {shown(error.message)}")
         return None
     except ValueError as error:
-        reading.found.add(element.span, "bad-value", f"the schema is neither a name nor JSON: {error}")
+        reading.found.note(element.span, "bad-value", f"the schema is neither a name nor JSON: {error}")
         return None
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
 
@@ -208,7 +208,7 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
         return {"shell": _read_shell(element, text, reading)}
     if element.children and text:
         message = "<command> has either text or <arg>s; put every argument in an <arg>"
-        reading.found.add(element.span, "bad-value", message)
+        reading.found.note(element.span, "bad-value", message)
     if element.children:
         return {"argv": tuple(reading.text(child) for child in element.children)}
     if not text:
@@ -226,7 +226,7 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
 def _read_shell(element: Element, text: str, reading: Reading) -> Text | None:
     if element.children or not text:
         message = '<command shell="true"> has the text the shell runs, and no <arg>s'
-        reading.found.add(element.span, "bad-value", message)
+        reading.found.note(element.span, "bad-value", message)
         return None
     return reading.text(element)
 
@@ -242,7 +242,7 @@ def _split_words(element: Element, text: str, reading: Reading) -> list[str]:
     try:
         words = shlex.split(_PLACEHOLDER.sub(hold, text))
     except ValueError as error:
-        reading.found.add(element.span, "syntax-error", f"<command> cannot be split into words: {error}")
+        reading.found.note(element.span, "syntax-error", f"<command> cannot be split into words: {error}")
         return []
     for part in words:
         if _SHELL_WORD.fullmatch(part):
@@ -250,7 +250,7 @@ def _split_words(element: Element, text: str, reading: Reading) -> list[str]:
                 f"'{part}' is shell syntax, but no shell runs this command: write shell=\"true\", "
                 "or <arg>s if it is an argument"
             )
-            reading.found.add(element.span, "bad-value", message)
+            reading.found.note(element.span, "bad-value", message)
     return [re.sub("\0([0-9]+)\0", lambda found: held[int(found[1])], part) for part in words]
 
 
@@ -300,7 +300,7 @@ def _read_settings(element: Element, reading: Reading, field: Field) -> Any:
     read = {one.name: _READERS[one.kind](holder, reading, one) for one in SETTINGS[kind]}
     made = kind(**{name: value for name, value in read.items() if value is not None})
     if isinstance(made, ContextOverrides) and (problem := context_conflict(made, holder.span)) is not None:
-        reading.found.note(problem)
+        reading.found.add([problem])
     return made
 
 
@@ -312,13 +312,13 @@ def _read_output_format(element: Element, reading: Reading, field: Field) -> Out
     attribute, inside = holder.attributes.get("schema"), holder.text.strip(BLANK)
     if attribute is not None and inside:
         message = "the schema is given twice, as an attribute and as text; remove one"
-        reading.found.add(holder.span, "duplicate-name", message)
+        reading.found.note(holder.span, "duplicate-name", message)
     written = inside if attribute is None else attribute
     schema = read_schema(holder, written, reading) if written or attribute is not None else None
     is_json = holder.attributes["type"] == "json"
     if schema not in (None, "string") and not is_json:
         message = f'schema "{shown(str(schema))}" needs type="json": a response of type text is a string'
-        reading.found.add(holder.span, "bad-value", message)
+        reading.found.note(holder.span, "bad-value", message)
     return OutputFormat("json" if is_json else "text", schema)
 
 
@@ -335,7 +335,7 @@ def _read_file_paths(element: Element, reading: Reading, field: Field) -> FilePa
                 f'<file_paths source="{source}"> has <{wanted}> and no <{child.tag}>; '
                 f'write source="{"literal" if child.tag == "path" else child.tag}"'
             )
-            reading.found.add(child.span, "bad-value", message)
+            reading.found.note(child.span, "bad-value", message)
             return None
     if not holder.children:
         reading.missing(holder, f'<file_paths source="{source}"> needs a <{wanted}>')
@@ -356,7 +356,7 @@ def _read_relevance(element: Element, reading: Reading, field: Field) -> tuple[t
             name = reading.name(child, child.attributes["name"], "input")
             if name in found:
                 message = f"input '{name}' is given twice in <context_relevance>; remove one"
-                reading.found.add(child.span, "duplicate-name", message)
+                reading.found.note(child.span, "duplicate-name", message)
             found[name] = child.attributes["include"] == "true"
     return tuple(found.items())
 
@@ -369,7 +369,7 @@ def _read_names(element: Element, reading: Reading, field: Field) -> tuple[str, 
     for name in names:
         if not _TOOL.fullmatch(name):
             message = f"'{shown(name)}' is not the name of a tool, such as system:read_files"
-            reading.found.add(holder.span, "bad-value", message)
+            reading.found.note(holder.span, "bad-value", message)
     return tuple(dict.fromkeys(names))
 
 

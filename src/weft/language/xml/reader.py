@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from weft.language.ast import Condition, Literal, Node, Text
 from weft.language.cel import parse_condition, parse_text
+from weft.language.diagnostics import Findings
 from weft.language.source import Span
 from weft.language.xml.elements import Element
-from weft.language.xml.text import BLANK, LETTERS, LITERALS, NAME, Problems, dedent, shown
+from weft.language.xml.text import BLANK, LETTERS, LITERALS, NAME, dedent, shown
 from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
 
 NODES: Final = frozenset({"task", "call", "cond", "director_evaluator_loop"})
@@ -28,7 +29,7 @@ _SECONDS = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)")
 class Reading(Struct, frozen=True):
     """The state of the parser at an element."""
 
-    found: Problems
+    found: Findings
     scope: frozenset[str]
     """Names bound here. An argument that is one of these words is a variable; other words are texts."""
     read: Callable[[Element, "Reading"], Node]
@@ -74,16 +75,16 @@ class Reading(Struct, frozen=True):
         """Return the text stripped, and report it if it is not a valid name."""
         name = text.strip(BLANK)
         if name in LITERALS:
-            self.found.add(element.span, "reserved-name", f"{what} '{name}' is a value and cannot be a name")
+            self.found.note(element.span, "reserved-name", f"{what} '{name}' is a value and cannot be a name")
         elif not pattern.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
             message = f"{what} '{shown(name)}' is not a valid name: {LETTERS[pattern]}, no digit first"
-            self.found.add(element.span, "bad-value", message)
+            self.found.note(element.span, "bad-value", message)
         return name
 
     def missing(self, element: Element, message: str) -> None:
         """Report that something is missing, unless it may have been removed because of another problem."""
         if not element.is_damaged:
-            self.found.add(element.span, "missing-field", message)
+            self.found.note(element.span, "missing-field", message)
 
     def setting(self, element: Element, name: str) -> str | None:
         """Return a setting that may be an attribute or a child element, or None; report it if it is both."""
@@ -93,7 +94,7 @@ class Reading(Struct, frozen=True):
             return None if attribute is None else attribute.strip(BLANK)
         if attribute is not None:
             message = f"{name} is given twice, as an attribute and as an element; remove one"
-            self.found.add(child.span, "duplicate-name", message)
+            self.found.note(child.span, "duplicate-name", message)
         return child.text.strip(BLANK)
 
     def boolean(self, element: Element, name: str) -> bool | None:
@@ -106,7 +107,7 @@ class Reading(Struct, frozen=True):
         text = self.setting(element, name)
         if text is None or (_COUNT.fullmatch(text) and 0 < int(text) <= MAX_COUNT):
             return None if text is None else int(text)
-        self.found.add(
+        self.found.note(
             element.span, "bad-value", f"{name} must be a whole number from 1, not '{shown(text)}'"
         )
         return None
@@ -116,7 +117,7 @@ class Reading(Struct, frozen=True):
         text = self.setting(element, name)
         if text is None or (_SECONDS.fullmatch(text) and 0 < float(text) < math.inf):
             return None if text is None else float(text)
-        self.found.add(element.span, "bad-value", f"{name} must be seconds above 0, not '{shown(text)}'")
+        self.found.note(element.span, "bad-value", f"{name} must be seconds above 0, not '{shown(text)}'")
         return None
 
 

@@ -12,9 +12,9 @@ from typing import Final, Literal
 from lxml import etree
 from msgspec import Struct
 
-from weft.language.diagnostics import nearest
+from weft.language.diagnostics import Findings, nearest
 from weft.language.xml.elements import Element
-from weft.language.xml.text import BLANK, Problems, shown
+from weft.language.xml.text import BLANK, shown
 
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 _GROUP_KINDS = ("group", "attributeGroup")
@@ -110,7 +110,7 @@ _IGNORED_ATTRIBUTES: Final = ("xml:", "xmlns:", "xsi:noNamespaceSchemaLocation",
 """Beginnings of attributes that are ignored: namespace declarations, and hints for editors."""
 
 
-def check_elements(root: Element, found: Problems) -> None:
+def check_elements(root: Element, found: Findings) -> None:
     """Report elements, attributes and values that the schema does not allow, and remove them."""
     words = vocabulary()
     waiting = [(root, words.roots[root.tag])]
@@ -123,12 +123,12 @@ def check_elements(root: Element, found: Problems) -> None:
         waiting.extend((child, rule.children[child.tag]) for child in element.children)
 
 
-def _check_attributes(element: Element, rule: ElementRule, found: Problems) -> None:
+def _check_attributes(element: Element, rule: ElementRule, found: Findings) -> None:
     for name in list(element.attributes):
         known = rule.attributes.get(name)
         if known is None:
             if not name.startswith(_IGNORED_ATTRIBUTES):
-                found.add(element.span, "unknown-attribute", _unknown_attribute(name, element, rule))
+                found.note(element.span, "unknown-attribute", _unknown_attribute(name, element, rule))
                 element.is_damaged = True
             del element.attributes[name]
         elif not _check_value(element, known.values, element.attributes[name], f"{name} of ", found):
@@ -138,18 +138,18 @@ def _check_attributes(element: Element, rule: ElementRule, found: Problems) -> N
             element.attributes[name] = element.attributes[name].strip(BLANK)
     for name, known in rule.attributes.items():
         if known.is_required and name not in element.attributes and not element.is_damaged:
-            found.add(element.span, "missing-field", f'<{element.tag}> needs an attribute: {name}="..."')
+            found.note(element.span, "missing-field", f'<{element.tag}> needs an attribute: {name}="..."')
 
 
-def _check_children(element: Element, rule: ElementRule, found: Problems) -> None:
+def _check_children(element: Element, rule: ElementRule, found: Findings) -> None:
     kept: list[Element] = []
     first: dict[str, Element] = {}
     for child in element.children:
         if child.tag not in rule.children:
-            found.add(child.span, "unknown-element", _unknown_element(child, element, rule))
+            found.note(child.span, "unknown-element", _unknown_element(child, element, rule))
         elif child.tag in first and child.tag not in REPEATABLE:
             message = f"<{child.tag}> is given twice, first on line {first[child.tag].span.line}; remove one"
-            found.add(child.span, "duplicate-name", message)
+            found.note(child.span, "duplicate-name", message)
         else:
             first[child.tag] = child
             kept.append(child)
@@ -158,23 +158,23 @@ def _check_children(element: Element, rule: ElementRule, found: Problems) -> Non
         element.children = kept
 
 
-def _check_text(element: Element, rule: ElementRule, found: Problems) -> None:
+def _check_text(element: Element, rule: ElementRule, found: Findings) -> None:
     text = element.text.strip(BLANK)
     if rule.content == "elements" and text:
         message = f"<{element.tag}> holds elements and no text, but here is '{shown(text)}'"
-        found.add(element.span, "bad-value", message + "; put the text in an element")
+        found.note(element.span, "bad-value", message + "; put the text in an element")
     elif rule.values and not _check_value(element, rule.values, text, "", found):
         element.pieces = []
         element.is_damaged = True
 
 
-def _check_value(element: Element, values: tuple[str, ...], text: str, what: str, found: Problems) -> bool:
+def _check_value(element: Element, values: tuple[str, ...], text: str, what: str, found: Findings) -> bool:
     """Return whether the text is one of the allowed values; without values, any text is. Report it if not."""
     if not values or text.strip(BLANK) in values:
         return True
     words = " or ".join(f'"{value}"' for value in values)
     message = f"{what}<{element.tag}> must be {words}, not '{shown(text)}'"
-    found.add(element.span, "bad-value", message + nearest(shown(text), values))
+    found.note(element.span, "bad-value", message + nearest(shown(text), values))
     return False
 
 

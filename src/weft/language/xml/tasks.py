@@ -46,7 +46,7 @@ def _check_fields(element: Element, kind: ContextKind | None, reading: Reading) 
         if owner != kind:
             what = f"is of type {kind}" if kind else "has ref, so the template decides its type"
             message = f'{name} belongs to a task of type {owner}, but this one {what}; write type="{owner}"'
-            reading.found.add(span, "bad-value", message)
+            reading.found.note(span, "bad-value", message)
 
 
 def _inside(kind: ContextKind, common: Mapping[str, Any], reading: Reading) -> Reading:
@@ -109,7 +109,7 @@ def _read_part(element: Element, tag: str, reading: Reading) -> ast.Node | None:
         return read_task(role, reading)
     if len(role.children) > 1 or role.attributes:
         message = f"<{tag}> is a task itself, or has one <{nodes[0].tag}> inside and nothing else"
-        reading.found.add(role.span, "bad-value", message)
+        reading.found.note(role.span, "bad-value", message)
     return reading.node(nodes[0])
 
 

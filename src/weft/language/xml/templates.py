@@ -44,7 +44,7 @@ def read_call(element: Element, reading: Reading) -> FunctionCall:
             continue
         keyword = reading.name(child, child.attributes["name"], "argument")
         if keyword in keywords:
-            reading.found.add(child.span, "duplicate-name", f"the argument '{keyword}' is given twice")
+            reading.found.note(child.span, "duplicate-name", f"the argument '{keyword}' is given twice")
         keywords[keyword] = value
     return FunctionCall(
         span=element.span,
@@ -59,7 +59,7 @@ def read_only_node(element: Element, reading: Reading) -> Node:
     nodes = [child for child in element.children if child.tag in NODES]
     for extra in nodes[1:]:
         message = f"<{element.tag}> has one task; put several in a task of type sequential"
-        reading.found.add(extra.span, "bad-value", message)
+        reading.found.note(extra.span, "bad-value", message)
     if nodes:
         return reading.node(nodes[0])
     reading.missing(element, f"<{element.tag}> needs a <task>, <call>, <cond> or <director_evaluator_loop>")
@@ -71,7 +71,7 @@ def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str]
     name = reading.name(element, text, what, pattern)
     if name in SPECIAL_FORMS or (what == "template" and is_reserved(name)):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
-        reading.found.add(element.span, "reserved-name", message)
+        reading.found.note(element.span, "reserved-name", message)
     return name
 
 
@@ -88,7 +88,7 @@ def _read_parameters(element: Element, reading: Reading) -> tuple[Parameter, ...
     for holder, parameter in found:
         name = _bound_name(holder, parameter.name, "parameter", IDENTIFIER, reading)
         if name in parameters:
-            reading.found.add(holder.span, "duplicate-name", f"parameter '{name}' is given twice")
+            reading.found.note(holder.span, "duplicate-name", f"parameter '{name}' is given twice")
         parameters[name] = parameter
     return tuple(parameters.values())
 

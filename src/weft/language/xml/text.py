@@ -2,12 +2,8 @@
 
 import re
 import textwrap
-from collections.abc import Callable
-from typing import TypeVar
 
 from weft.language.cel.tokens import NAME as CEL_NAME
-from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
-from weft.language.source import Span
 
 MAX_SHOWN = 60
 """Maximum length of a word in messages, and in comparisons with known words, which take quadratic time."""
@@ -50,38 +46,5 @@ def dedent(text: str) -> str:
     return _BLANK_LINES.sub("", first.lstrip(BLANK) + newline + textwrap.dedent(others)).rstrip(BLANK)
 
 
-T = TypeVar("T")
-
 MAX_FOUND = 100
 """Parsing stops after this many problems: a hostile document could have millions."""
-
-
-class Problems:
-    """Collects problems, so that an author sees all of them at once."""
-
-    def __init__(self) -> None:
-        self.problems: list[LanguageProblem] = []
-
-    def add(self, span: Span, code: str, message: str) -> None:
-        """Add a problem; raise InvalidProgram with all problems when there are too many."""
-        self.note(LanguageProblem(span, code, message))
-
-    def note(self, problem: LanguageProblem) -> None:
-        """Add a problem; raise InvalidProgram as `add` does."""
-        self.problems.append(problem)
-        if len(self.problems) >= MAX_FOUND:
-            self.end()
-
-    def attempt(self, act: Callable[[], T], otherwise: T) -> T:
-        """Return the result of `act`; on InvalidProgram, add its problems and return `otherwise`."""
-        try:
-            return act()
-        except InvalidProgram as refused:
-            for problem in refused.found:
-                self.note(problem)
-            return otherwise
-
-    def end(self) -> None:
-        """Raise InvalidProgram if there are problems."""
-        if self.problems:
-            raise InvalidProgram(sort_problems(self.problems))
