@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from weft.evaluator.environment import Env, GlobalEnv
 from weft.evaluator.errors import program_error
@@ -20,30 +20,8 @@ Form = Callable[["Compiler", Any, bool], Code]
 """Compiles one kind of node: (compiler, node, whether it is in tail position) -> code."""
 
 
-class TaskCalls(Protocol):
-    """Calls templates and tools; the module `operators.templates` implements it."""
-
-    def call_template(
-        self,
-        compiler: "Compiler",
-        definition: TaskDefinition,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        span: Span,
-    ) -> Any:
-        """Evaluate a template and return its result."""
-        ...
-
-    def call_tool(
-        self,
-        compiler: "Compiler",
-        name: str,
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        span: Span,
-    ) -> Any:
-        """Call a tool and return its result."""
-        ...
+Call = Callable[["Compiler", Any, Sequence[Any], Mapping[str, Any], Span], Any]
+"""Calls a template or a tool: (compiler, definition or name, arguments, keywords, location) -> value."""
 
 
 class Compiler:
@@ -56,12 +34,14 @@ class Compiler:
         forms: Mapping[type[Node], Form],
         *,
         global_env: GlobalEnv,
-        task_calls: TaskCalls,
+        call_template: Call,
+        call_tool: Call,
     ) -> None:
         self.machine = machine
         self.library = library
         self.global_env = global_env
-        self.task_calls = task_calls
+        self.call_template = call_template
+        self.call_tool = call_tool
         self.bodies: dict[str, tuple[TaskDefinition, Code]] = {}
         """Compiled bodies of templates by name, each with its definition."""
         self._forms = forms
@@ -103,7 +83,7 @@ class Compiler:
         if function.__class__ is BuiltIn:
             return self.invoke_built_in(function, arguments, keywords)
         if function.__class__ is TaskDefinition:
-            return self.task_calls.call_template(self, function, arguments, keywords or {}, span)
+            return self.call_template(self, function, arguments, keywords or {}, span)
         raise program_error(
             "wrong-type", f"only functions and tasks can be called; this is {kind_of(function)}"
         )

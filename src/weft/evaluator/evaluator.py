@@ -98,7 +98,8 @@ class Evaluator:
             self.library,
             _FORMS,
             global_env=self.global_env,
-            task_calls=templates,
+            call_template=templates.call_template,
+            call_tool=templates.call_tool,
         )
 
     def bind(self, bindings: Mapping[str, Any]) -> None:

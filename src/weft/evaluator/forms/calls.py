@@ -111,7 +111,7 @@ def _compile_namespaced_call(
         if bound is not _UNBOUND:
             return complete(bound, values, named)
         try:
-            return compiler.task_calls.call_tool(compiler, name, values, named, node.span)
+            return compiler.call_tool(compiler, name, values, named, node.span)
         except Exception as error:
             raise with_location(error, node, name, env) from None
 

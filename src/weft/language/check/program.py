@@ -68,19 +68,6 @@ def analyze_program(
     `schemas` reads schema files; without it they are not checked. `mentioned` are names that forms
     with syntax errors may bind; they count as bound.
     """
-    with pause_collector(), raise_recursion_limit():
-        walk = _check(program, library, tools, models, schemas, mentioned)
-        return CheckResult(walk.findings.sorted_problems(), walk.names.inputs, walk.names.misspelt)
-
-
-def _check(
-    program: Program,
-    library: TaskLibrary | None,
-    tools: Collection[str] | None,
-    models: Callable[[str], str | None] | None,
-    schemas: ReadSchema | None,
-    mentioned: frozenset[str],
-) -> Walk:
     known = {one.name: one.template for one in library} if library is not None else {}
     own: dict[str, Template] = {}
     for form in program.forms:
@@ -89,16 +76,17 @@ def _check(
     walk = Walk(_VISITORS, {**known, **own}, tools=tools, models=models, schemas=schemas)
     for name in mentioned - walk.names.templates.keys() - RESERVED_NAMES:
         walk.names.templates[name] = Cell()
-    try:
-        _walk(walk, program)
-    except TooComplex:
-        message = "functions use too many names from enclosing scopes to be checked; nest fewer functions"
-        walk.findings.note(program.forms[0].span, "program-too-deep", message)
-    check_criteria(walk)
-    walk.calls.report(walk.names.globals)
-    check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
-    walk.names.report()
-    return walk
+    with pause_collector(), raise_recursion_limit():
+        try:
+            _walk(walk, program)
+        except TooComplex:
+            message = "functions use too many names from enclosing scopes to be checked; nest fewer functions"
+            walk.findings.note(program.forms[0].span, "program-too-deep", message)
+        check_criteria(walk)
+        walk.calls.report(walk.names.globals)
+        check_cycles(own, {**known, **own}, walk.names.globals, walk.findings)
+        walk.names.report()
+    return CheckResult(walk.findings.sorted_problems(), walk.names.inputs, walk.names.misspelt)
 
 
 def _walk(walk: Walk, program: Program) -> None:
