@@ -17,7 +17,7 @@ from typing import NamedTuple
 from bench.engine.local import run
 from bench.measure import Benchmark, Figure
 from weft.app.app import App
-from weft.app.programs import resume_run, stored_program
+from weft.app.programs import load_program
 from weft.engine.limits import EngineLimits
 from weft.evaluator.effects import UNLIMITED, BudgetAccount, ModelCall, Step
 from weft.evaluator.errors import TaskFailed
@@ -68,14 +68,14 @@ async def run_program(text: str, depth: int, model: NullModel, folder: str) -> R
     async with await App.open(f"{folder}/weft.db", limits=limits, new_effects=lambda _: model) as app:
         await app.engine()
         began, cpu = time.perf_counter(), time.process_time()
-        root_id = await app.begin_program(stored_program(text), {"depth": depth}, name="bench")
+        root_id = await app.begin_program(load_program(text), {"depth": depth}, name="bench")
         await app.wait(root_id)
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
         resumed = 0.0
         if model.is_down:
             model.is_down, asked = False, model.asked
             began = time.perf_counter()
-            await resume_run(app, root_id)
+            await app.resume(root_id)
             await app.wait(root_id)
             resumed = time.perf_counter() - began
             assert model.asked == asked + 1

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from tests.engine_bench import QUICK
 from weft.app.app import App
-from weft.app.programs import resume_run, stored_program
+from weft.app.programs import RunOptions, load_program
 from weft.clock import Clock, SystemClock
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
@@ -113,7 +113,7 @@ class RunsBench:
         )
 
     async def begin(self, text: str, *, app: App | None = None, reuse: bool = True, **inputs: Any) -> TaskId:
-        program = stored_program(text, reuse=reuse)
+        program = load_program(text, RunOptions(reuse=reuse))
         return await (app or self.app()).begin_program(program, inputs, name="run")
 
     async def run(self, text: str, *, reuse: bool = True, **inputs: Any) -> RunOutcome:
@@ -122,7 +122,7 @@ class RunsBench:
     async def go_on(self, root_id: TaskId, store: TaskStore | None = None) -> RunOutcome:
         app = self.app(store)
         try:
-            await resume_run(app, root_id)
+            await app.resume(root_id)
             await app.wait(root_id)
         finally:
             await app.stop(grace_seconds=0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.evaluator.budget import EvaluationLimits as EvaluationLimits
     from weft.evaluator.evaluator import Evaluator as Evaluator
     from weft.evaluator.results import TaskResult as TaskResult
-    from weft.executors.builtin import executor as executor
+    from weft.executors.registry import executor as executor
     from weft.language import builder as build
     from weft.language.builder.decorator import task as task
     from weft.language.library import TaskLibrary as TaskLibrary
@@ -36,76 +36,44 @@ if TYPE_CHECKING:
     from weft.workflows.workflow import Workflow as Workflow
 
 
-__all__ = [
-    "App",
-    "EngineLimits",
-    "EvaluationLimits",
-    "Evaluator",
-    "InMemoryEffects",
-    "LocalEffects",
-    "RunFailed",
-    "RunWaits",
-    "Secret",
-    "SyncApp",
-    "TaskLibrary",
-    "TaskResult",
-    "Workflow",
-    "WorkflowResult",
-    "WorkflowStepDefinition",
-    "arun",
-    "build",
-    "evaluate",
-    "evaluate_async",
-    "executor",
-    "load_library",
-    "open",
-    "registered",
-    "run",
-    "secret",
-    "task",
-    "testing",
-    "tool",
-]
-
-_PUBLIC_NAMES: dict[str, tuple[str, str | None]] = {
-    "App": ("weft.app.app", "App"),
-    "EngineLimits": ("weft.engine.limits", "EngineLimits"),
-    "EvaluationLimits": ("weft.evaluator.budget", "EvaluationLimits"),
-    "Evaluator": ("weft.evaluator.evaluator", "Evaluator"),
-    "InMemoryEffects": ("weft.testing.in_memory_effects", "InMemoryEffects"),
-    "LocalEffects": ("weft.effects.local", "LocalEffects"),
-    "Secret": ("weft.secrets.references", "Secret"),
-    "RunFailed": ("weft.app.programs", "RunFailed"),
-    "RunWaits": ("weft.app.programs", "RunWaits"),
-    "SyncApp": ("weft.app.sync", "SyncApp"),
-    "TaskLibrary": ("weft.language.library", "TaskLibrary"),
-    "TaskResult": ("weft.evaluator.results", "TaskResult"),
-    "arun": ("weft.app.programs", "arun"),
-    "Workflow": ("weft.workflows.workflow", "Workflow"),
-    "WorkflowResult": ("weft.workflows.model", "WorkflowResult"),
-    "WorkflowStepDefinition": ("weft.workflows.model", "WorkflowStepDefinition"),
-    "build": ("weft.language.builder", None),
-    "evaluate": ("weft.app.evaluation", "evaluate"),
-    "evaluate_async": ("weft.app.evaluation", "evaluate_async"),
-    "executor": ("weft.executors.builtin", "executor"),
-    "load_library": ("weft.runs.files", "load_library"),
-    "open": ("weft.app.sync", "open_app"),
-    "registered": ("weft.app.programs", "registered"),
-    "run": ("weft.app.programs", "run"),
-    "secret": ("weft.secrets.references", "secret"),
-    "task": ("weft.language.builder.decorator", "task"),
-    "testing": ("weft.testing", None),
-    "tool": ("weft.tools.functions", "tool"),
+_PUBLIC_NAMES = {
+    "weft": ("testing",),
+    "weft.app.app": ("App",),
+    "weft.app.evaluation": ("evaluate", "evaluate_async"),
+    "weft.app.programs": ("RunFailed", "RunWaits", "arun", "registered", "run"),
+    "weft.app.sync": ("SyncApp", "open"),
+    "weft.effects.local": ("LocalEffects",),
+    "weft.engine.limits": ("EngineLimits",),
+    "weft.evaluator.budget": ("EvaluationLimits",),
+    "weft.evaluator.evaluator": ("Evaluator",),
+    "weft.evaluator.results": ("TaskResult",),
+    "weft.executors.registry": ("executor",),
+    "weft.language": ("build",),
+    "weft.language.builder.decorator": ("task",),
+    "weft.language.library": ("TaskLibrary",),
+    "weft.runs.files": ("load_library",),
+    "weft.secrets.references": ("Secret", "secret"),
+    "weft.testing.in_memory_effects": ("InMemoryEffects",),
+    "weft.tools.functions": ("tool",),
+    "weft.workflows.model": ("WorkflowResult", "WorkflowStepDefinition"),
+    "weft.workflows.workflow": ("Workflow",),
 }
+"""The names above by module, in which they may have another name (`_OTHER_NAMES`)."""
+
+_MODULE_OF = {name: module for module, names in _PUBLIC_NAMES.items() for name in names}
+_OTHER_NAMES = {"build": "builder", "open": "open_app"}
+
+__all__ = ["build", "open", *sorted(_MODULE_OF.keys() - {"build", "open"})]  # noqa: PLE0604 - all are text
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `weft --help` does not pay for all of them."""
-    if name not in _PUBLIC_NAMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
-    module, attribute = _PUBLIC_NAMES[name]
-    found = import_module(module)
-    return found if attribute is None else getattr(found, attribute)
+    module, found = _MODULE_OF[name], _OTHER_NAMES.get(name, name)
+    if name in ("build", "testing"):
+        return import_module(f"{module}.{found}")
+    return getattr(import_module(module), found)
 
 
 def __dir__() -> list[str]:

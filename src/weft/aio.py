@@ -3,7 +3,8 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -46,6 +47,85 @@ async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking"
     # A daemon thread, so that a function that never returns cannot keep the process alive.
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome
+
+
+class _SyncLoop:
+    """The event loop of all synchronous calls of a process, in a daemon thread that the first call starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; a forked process, which has no copy of the thread, gets a new one."""
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="weft", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    @property
+    def is_here(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def forget(self) -> None:
+        """Leave the loop to its work: the next call starts another one."""
+        with self._lock:
+            self._loop = None
+
+
+_sync_loop = _SyncLoop()
+
+CANCEL_SECONDS = 2.0
+"""How long an interrupted call may take to end. A program without effects never notices its cancellation."""
+
+
+def run_sync(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return the result of a coroutine function; may be called in any thread, with or without a running loop.
+
+    All calls share one event loop and can share connections. An interrupt (Ctrl-C) cancels the work.
+    """
+    if _sync_loop.is_here:  # called back by work of the loop: waiting here would block it for ever
+        return _run_in_thread(lambda: asyncio.run(work()))
+    ended = threading.Event()
+
+    async def run() -> tuple[Any, BaseException | None]:
+        try:
+            return await work(), None
+        except (SystemExit, KeyboardInterrupt) as error:  # would end the loop
+            return None, error
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(run(), _sync_loop.get())
+    try:
+        value, error = future.result()
+    except BaseException:
+        if not ended.is_set():
+            future.cancel()
+            if not ended.wait(CANCEL_SECONDS):
+                _sync_loop.forget()
+        raise
+    if error is not None:
+        raise error
+    result: T = value
+    return result
+
+
+def _run_in_thread(function: Callable[[], T]) -> T:
+    # Not ThreadPoolExecutor, which every process would pay for when it starts.
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(function())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="weft-nested", daemon=True).start()
+    return outcome.result()
 
 
 def abandon(task: asyncio.Task[Any]) -> None:

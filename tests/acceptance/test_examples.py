@@ -14,7 +14,7 @@ import weft
 from tests.command_line import weft as command
 from tests.embedded_model import SMOLLM2, require
 from weft.app.app import App
-from weft.app.templates import add_templates, read_templates
+from weft.app.templates import read_templates
 from weft.clock import ManualClock
 from weft.engine.scheduler import Scheduler
 from weft.evaluator.results import TaskResult
@@ -78,7 +78,7 @@ def flow_of(path: str) -> Any:
 
 
 async def register(app: App, folder: str) -> None:
-    await add_templates(app, read_templates([folder]).templates)
+    await app.library.add(read_templates([folder]).templates)
 
 
 def test_a_source_file_is_reviewed_and_the_verdict_is_json(project: Path) -> None:

@@ -18,16 +18,15 @@ from tests.faulty_store import FaultyStore
 from tests.runs_bench import RunsBench
 from tests.schedules import HOURLY
 from weft.app.app import App
-from weft.app.wiring import open_store, with_programs
+from weft.app.wiring import open_store
 from weft.clock import Clock, ManualClock, SystemClock
-from weft.config.sections import ModelsSettings
 from weft.config.settings import Settings, is_memory
 from weft.engine.scheduler import Scheduler
 from weft.engine.worker import FENCE_FACTOR, LOCKED_LEASE_FACTOR
 from weft.errors import EXIT_UNAVAILABLE
-from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.ids import new_task_id
+from weft.runs.executor import TemplateExecutor
 from weft.runs.sessions import LeasedSlots
 from weft.store.errors import SchemaTooNew, StoreReplaced, StoreUnreachable
 from weft.store.protocol import EVERYONE, AttemptResult, ClaimRequest, EventFilter, TaskStore
@@ -392,14 +391,8 @@ async def test_a_process_that_was_frozen_past_its_lease_asks_no_model(store: Tas
     task_id = await runs.begin('(deftask ask (x) :instructions "{{x}}") (ask "one")')
     await store.add_worker("w", lease_seconds=3600)
     claim = await store.start(task_id, worker="w", now=store.clock.now(), owner=EVERYONE)
-    executors = with_programs(
-        built_in_registry(),
-        store,
-        lambda _: runs.effects(),
-        clock=store.clock,
-        new_id=new_task_id,
-        concurrency=1,
-        models=ModelsSettings(),
+    executor = TemplateExecutor(
+        store, lambda _: runs.effects(), clock=store.clock, new_id=new_task_id, concurrency=1
     )
 
     async def report(progress: float) -> None: ...
@@ -413,7 +406,7 @@ async def test_a_process_that_was_frozen_past_its_lease_asks_no_model(store: Tas
         has_lease=lambda: False,
     )
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(executors.get("template").execute(work), 0.2)
+        await asyncio.wait_for(executor.execute(work), 0.2)
 
     assert not runs.asked
 

@@ -3,8 +3,6 @@
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app.programs import resume_run
-from weft.app.templates import add_templates
 from weft.language.ast import Template
 from weft.language.sexp import read_program
 from weft.language.source import Source
@@ -28,7 +26,7 @@ async def test_a_flow_that_is_no_run_is_not_resumed_as_one(runs: RunsBench, is_d
         await app.stop(grace_seconds=0)
 
     with pytest.raises(NoRun, match=f"resume it with: weft flow run {flow.root.id}"):
-        await resume_run(app, flow.root.id)
+        await app.resume(flow.root.id)
 
     root = await app.get(flow.root.id)
     assert root.status is (Status.COMPLETED if is_done else Status.PENDING)
@@ -42,7 +40,7 @@ async def test_a_task_whose_executor_is_a_template_is_resumed_as_a_run(runs: Run
     app = runs.app()
     (template,) = read_program(Source("note", "(template note () 7)")).forms
     assert isinstance(template, Template)
-    await add_templates(app, [template])
+    await app.library.add([template])
     flow = await app.submit([{"name": "n", "schemas": {"method": "note"}}])
 
     outcome = await runs.go_on(flow.root.id)

@@ -8,7 +8,6 @@ import pytest
 
 from tests.given_tools import GivenTools
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app.questions import answer, questions_of
 from weft.evaluator.tools import ToolContext
 from weft.ids import TaskId
 from weft.llm.payload import HandlerPayload, ToolMessage
@@ -94,8 +93,8 @@ async def test_no_turn_is_repeated_when_a_subtask_waits_for_a_person(runs: RunsB
     runs.with_handler(reply)
     resting = await runs.run(f'{PARTS} (whole "it")', reuse=False)
     assert resting.status is Status.PENDING
-    (question,) = await questions_of(runs.app(), resting.root_id)
-    await answer(runs.app(), question.id, "yes")
+    (question,) = await runs.app().questions(resting.root_id)
+    await runs.app().answer(question.id, "yes")
 
     assert (await runs.go_on(resting.root_id)).status is Status.COMPLETED
     assert runs.asked["Do it"] == 1
@@ -153,8 +152,8 @@ async def test_another_question_is_not_answered_with_the_answer_to_the_first(
     runs.with_handler(reply, tools=GivenTools(tool))
     resting = await runs.run(program)
     assert resting.status is Status.PENDING
-    (question,) = await questions_of(runs.app(), resting.root_id)
-    await answer(runs.app(), question.id, "the red one")
+    (question,) = await runs.app().questions(resting.root_id)
+    await runs.app().answer(question.id, "the red one")
     error = await error_of(runs, await runs.go_on(resting.root_id))
 
     assert error.startswith("replay-differs: step 1")

@@ -11,8 +11,7 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_flow, check_over, check_store
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import RunOptions, load_program
 from weft.effects.local import LocalEffects
 from weft.evaluator import joins
 from weft.ids import TaskId
@@ -70,7 +69,7 @@ def effects(runs: RunsBench) -> Hanging:
 
 
 def program_task(text: str = SLOW, **params: Any) -> dict[str, Any]:
-    params = {**as_params(stored_program(text, reuse=False)), **params}
+    params = {**as_params(load_program(text, RunOptions(reuse=False)).stored), **params}
     return {"name": "run", "schemas": {"method": "template"}, "params": params}
 
 
@@ -234,13 +233,13 @@ async def test_a_question_that_is_open_when_its_run_times_out_ends_with_it_and_i
     text = f'{PERSON} (parallel (person "Who?") (script :argv ("true")))'
     flow = await run_flow(runs, program_task(text, timeout_seconds=0.5))
     await check_over(runs.store, flow.root.id)
-    assert not await questions_of(runs.app(), flow.root.id)
+    assert not await runs.app().questions(flow.root.id)
 
     may_end.set()
     assert (await runs.go_on(flow.root.id)).status is Status.PENDING
     await check_over(runs.store, flow.root.id)  # a question that is open is a reason
-    [question] = await questions_of(runs.app(), flow.root.id)
-    await answer(runs.app(), question.id, "me")
+    [question] = await runs.app().questions(flow.root.id)
+    await runs.app().answer(question.id, "me")
     resumed = await runs.go_on(flow.root.id)
 
     assert resumed.result is not None
@@ -255,7 +254,7 @@ async def test_a_question_that_is_open_when_its_run_is_cancelled_ends_with_it(ru
     await runs.app().cancel(resting.root_id)
 
     await check_over(runs.store, resting.root_id)
-    assert not await questions_of(runs.app(), resting.root_id)
+    assert not await runs.app().questions(resting.root_id)
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])

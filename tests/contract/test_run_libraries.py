@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app.programs import check_program, stored_program
+from weft.app.programs import RunOptions, check_program, load_program
 from weft.config.settings import Settings
 from weft.language.diagnostics import InvalidProgram
 from weft.store.protocol import TaskStore
@@ -33,7 +33,7 @@ def library(tmp_path: Path) -> Path:
 async def test_a_call_in_a_library_is_not_performed_and_takes_no_step_of_the_program(
     runs: RunsBench, library: Path
 ) -> None:
-    program = stored_program('(list (lib_ask "main") (twice "end"))', libraries=[library])
+    program = load_program('(list (lib_ask "main") (twice "end"))', RunOptions(libraries=[library]))
     check_program(program, {}, Settings(db="unused"))
     mortal = MortalStore(runs.store)
 
@@ -58,4 +58,6 @@ async def test_a_call_in_a_library_is_not_performed_and_takes_no_step_of_the_pro
 
 def test_a_name_that_a_library_only_sets_is_refused_before_anything_runs(library: Path) -> None:
     with pytest.raises(InvalidProgram, match="setting"):
-        check_program(stored_program("(list setting)", libraries=[library]), {}, Settings(db="unused"))
+        check_program(
+            load_program("(list setting)", RunOptions(libraries=[library])), {}, Settings(db="unused")
+        )

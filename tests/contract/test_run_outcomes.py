@@ -7,8 +7,8 @@ import pytest
 
 from tests.runs_bench import RunsBench
 from weft.app.app import App
-from weft.app.programs import stored_program
-from weft.cli.run.advice import next_step_hint
+from weft.app.next_step import next_step_hint
+from weft.app.programs import RunOptions, load_program
 from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
@@ -93,7 +93,7 @@ async def test_what_was_cancelled_is_told_so_and_is_not_said_to_go_on(
 async def test_what_is_advised_can_help(
     runs: RunsBench, text: str, limits: dict[str, float], expected: str
 ) -> None:
-    program = stored_program(ASK + text, limits=limits)
+    program = load_program(ASK + text, RunOptions(limits=limits))
     root_id = await runs.app().begin_program(program, {}, name="run")
     outcome = await runs.go_on(root_id)
 

@@ -10,7 +10,7 @@ import pytest
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import stored_program
+from weft.app.programs import load_program
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ModelCall, ScriptOutcome, ScriptRun, Step
@@ -82,7 +82,7 @@ async def test_aider_takes_a_slot_and_is_told_the_record_of_its_step(runs: RunsB
         limits=msgspec.structs.replace(QUICK, concurrency=1),
         new_effects=lambda _: editing,
     )
-    program = stored_program(
+    program = load_program(
         '(deftask edit (x) :subtype "aider_automatic" :instructions "{{x}}") (map edit (list 1 2 3))'
     )
     root_id = await app.begin_program(program, {}, name="run")

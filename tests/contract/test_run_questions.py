@@ -11,7 +11,7 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.questions import SeveralQuestions, answer, find_question, questions_of
+from weft.app.questions import SeveralQuestions
 from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
 from weft.ids import TaskId
@@ -38,16 +38,16 @@ def runs(store: TaskStore, monkeypatch: pytest.MonkeyPatch) -> RunsBench:
 
 
 async def open_ones(runs: RunsBench, root_id: TaskId) -> dict[str, Task]:
-    return {task.name: task for task in await questions_of(runs.app(), root_id)}
+    return {task.name: task for task in await runs.app().questions(root_id)}
 
 
 async def tell(runs: RunsBench, root_id: TaskId, question: str, text: str) -> Task:
-    return (await answer(runs.app(), (await open_ones(runs, root_id))[question].id, text)).question
+    return (await runs.app().answer((await open_ones(runs, root_id))[question].id, text)).question
 
 
 async def until_asked(app: App, root_id: TaskId) -> None:
     async for _ in app.watch(root_id):
-        if await questions_of(app, root_id):
+        if await app.questions(root_id):
             return
 
 
@@ -151,8 +151,8 @@ async def test_an_answer_that_comes_in_the_moment_of_resting_is_not_lost(runs: R
 
             async def call(*arguments: Any, **named: Any) -> Any:
                 if method == "advance" and arguments[0]:
-                    for question in await questions_of(runs.app(), root_id):
-                        await answer(runs.app(), question.id, "quick")
+                    for question in await runs.app().questions(root_id):
+                        await runs.app().answer(question.id, "quick")
                 return await real(*arguments, **named)
 
             return call
@@ -242,9 +242,9 @@ async def test_whatever_write_a_process_dies_at_no_answer_is_asked_for_twice(
         is_dead = await runs.die(root_id, dies_at=dies_at, is_written=is_written)
         outcome, told = await runs.go_on(root_id), []
         while outcome.status is Status.PENDING:
-            [question] = await questions_of(runs.app(), root_id)
+            [question] = await runs.app().questions(root_id)
             told.append(question.name)
-            await answer(runs.app(), question.id, f"{question.name} it is")
+            await runs.app().answer(question.id, f"{question.name} it is")
             if is_dead:
                 await runs.die(root_id, dies_at=dies_at, is_written=is_written)
             outcome = await runs.go_on(root_id)
@@ -280,19 +280,19 @@ async def test_a_run_that_rests_can_be_cancelled_with_its_questions(runs: RunsBe
 
     assert await open_ones(runs, resting.root_id) == {}
     with pytest.raises(NoOpenQuestion, match="is cancelled"):
-        await answer(runs.app(), question.id, "late")
+        await runs.app().answer(question.id, "late")
 
 
 async def test_only_an_open_question_can_be_answered_and_only_once(runs: RunsBench) -> None:
     resting = await runs.run(NAME)
     question = (await open_ones(runs, resting.root_id))["Your name?"]
     with pytest.raises(NoOpenQuestion, match="is not a question"):
-        await answer(runs.app(), resting.root_id, "Ada")
+        await runs.app().answer(resting.root_id, "Ada")
     with pytest.raises(AnswerTooLong):
-        await answer(runs.app(), question.id, "x" * 1_048_577)
-    await answer(runs.app(), question.id, "x" * 1_048_576)
+        await runs.app().answer(question.id, "x" * 1_048_577)
+    await runs.app().answer(question.id, "x" * 1_048_576)
     with pytest.raises(NoOpenQuestion, match="already answered"):
-        await answer(runs.app(), question.id, "Bob")
+        await runs.app().answer(question.id, "Bob")
 
 
 async def test_an_answer_that_is_delivered_twice_is_recognised_and_answers_nothing_else(
@@ -300,21 +300,21 @@ async def test_an_answer_that_is_delivered_twice_is_recognised_and_answers_nothi
 ) -> None:
     resting = await runs.run(f'{ASK} (list (ask "first?") (ask "second?"))')
     app, root_id = runs.app(), resting.root_id
-    first = await find_question(app, root_id)
-    assert not (await answer(app, first.id, "yes")).is_repeated
+    first = await app.find_question(root_id)
+    assert not (await app.answer(first.id, "yes")).is_repeated
     events = len(await app.events(EventFilter(tree=root_id)))
 
-    again = await answer(app, first.id, "yes")
+    again = await app.answer(first.id, "yes")
 
     assert again.is_repeated
     assert again.question == await app.get(first.id)
     assert len(await app.events(EventFilter(tree=root_id))) == events
-    assert (await find_question(app, root_id)).id == first.id  # it has asked nothing else yet
+    assert (await app.find_question(root_id)).id == first.id  # it has asked nothing else yet
     await runs.go_on(root_id)
     with pytest.raises(SeveralQuestions, match="give the id of the open one"):
-        await find_question(app, root_id)
-    assert (await find_question(app, root_id, is_shown=True)).name == "second?"
-    assert (await answer(app, first.id, "yes")).is_repeated
+        await app.find_question(root_id)
+    assert (await app.find_question(root_id, is_shown=True)).name == "second?"
+    assert (await app.answer(first.id, "yes")).is_repeated
     assert list(await open_ones(runs, root_id)) == ["second?"]
 
 
@@ -322,7 +322,7 @@ async def test_of_two_who_answer_at_the_same_time_one_is_told_that_he_was_late(r
     resting = await runs.run(NAME)
     question = (await open_ones(runs, resting.root_id))["Your name?"]
     told = await asyncio.gather(
-        *(answer(runs.app(), question.id, name) for name in ("Ada", "Bob")), return_exceptions=True
+        *(runs.app().answer(question.id, name) for name in ("Ada", "Bob")), return_exceptions=True
     )
 
     assert sorted(type(one).__name__ for one in told) == ["Answered", "NoOpenQuestion"]

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app.export import export_flow
 from weft.app.wiring import open_store
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
@@ -225,7 +224,7 @@ async def elsewhere(tmp_path: Path) -> AsyncIterator[RunsBench]:
 
 
 async def export_of(runs: RunsBench, root_id: TaskId) -> Any:
-    return msgspec.json.decode(nested_json(await export_flow(runs.app(), root_id)))
+    return msgspec.json.decode(nested_json(await runs.app().export(root_id)))
 
 
 async def test_a_run_that_was_read_from_an_export_can_be_forked(

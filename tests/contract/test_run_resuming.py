@@ -7,7 +7,8 @@ import pytest
 
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import CannotChange, ResumeOptions, arun, resume_run, stored_program
+from weft.app.programs import RunOptions, arun, load_program
+from weft.app.run_records import CannotChange, ResumeOptions
 from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskResult
@@ -28,14 +29,14 @@ def runs(store: TaskStore) -> RunsBench:
 
 
 async def limited(runs: RunsBench, **limits: float) -> TaskId:
-    program = stored_program(f'{ASK} (map ask (list "1" "2" "3"))', limits=limits)
+    program = load_program(f'{ASK} (map ask (list "1" "2" "3"))', RunOptions(limits=limits))
     return await runs.app().begin_program(program, {}, name="run")
 
 
 async def go_on(runs: RunsBench, root_id: TaskId, changes: ResumeOptions) -> Status:
     app = runs.app()
     try:
-        await resume_run(app, root_id, changes)
+        await app.resume(root_id, changes)
         await app.wait(root_id)
     finally:
         await app.stop(grace_seconds=0)
@@ -51,6 +52,28 @@ async def test_a_run_whose_budget_was_used_up_goes_on_with_another_which_is_stor
     program = program_of(await runs.store.get(root_id, owner=EVERYONE))
     assert program.limits == {"tokens": 100_000, "seconds": 600}
     assert program.is_reusing
+
+
+async def test_a_run_is_running_elsewhere_while_a_live_worker_holds_it(runs: RunsBench) -> None:
+    app, store = runs.app(), runs.store
+    root_id = await limited(runs)
+    await store.add_worker("other-machine", lease_seconds=3600)
+    claim = await store.start(root_id, worker="other-machine", now=app.now(), owner=EVERYONE)
+
+    assert await app.is_running_elsewhere(await app.get(root_id))
+    await store.release(claim, now=app.now())
+    assert not await app.is_running_elsewhere(await app.get(root_id))
+
+
+async def test_an_app_that_ran_a_program_runs_tasks_of_any_executor(runs: RunsBench) -> None:
+    app = runs.app()
+    await arun("(+ 1 2)", app=app)
+    try:
+        summary = await app.run([{"name": "a", "schemas": {"method": "noop"}, "inputs": {"x": 1}}])
+    finally:
+        await app.stop(grace_seconds=0)
+
+    assert summary.counts == {"completed": 1}
 
 
 async def test_a_run_whose_process_died_goes_on_with_another_budget(runs: RunsBench) -> None:

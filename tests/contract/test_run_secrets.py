@@ -7,8 +7,7 @@ import pytest
 from tests.engine_bench import QUICK
 from tests.runs_bench import RunsBench
 from weft.app.app import App
-from weft.app.programs import stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import load_program
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
 from weft.secrets.references import KEY, SecretSettings
@@ -40,7 +39,7 @@ def app(runs: RunsBench) -> App:
 
 async def begun(app: App) -> Task:
     """Start a run, and return it when it waits for a person."""
-    root_id = await app.begin_program(stored_program(PROGRAM), {"token": {KEY: "MY_TOKEN"}}, name="run")
+    root_id = await app.begin_program(load_program(PROGRAM), {"token": {KEY: "MY_TOKEN"}}, name="run")
     await app.wait(root_id)
     return await app.get(root_id)
 
@@ -49,8 +48,8 @@ async def test_a_run_goes_on_after_a_secret_was_changed(app: App, monkeypatch: p
     monkeypatch.setenv("MY_TOKEN", "token-number-one-abcdef")
     resting = await begun(app)
     assert resting.status is Status.PENDING, resting.error
-    (question,) = await questions_of(app, resting.id)
-    await answer(app, question.id, "yes")
+    (question,) = await app.questions(resting.id)
+    await app.answer(question.id, "yes")
     monkeypatch.setenv("MY_TOKEN", "token-number-two-abcdef")
     await app.begin(resting.id)
     await app.wait(resting.id)

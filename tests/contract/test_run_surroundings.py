@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from tests.engine_bench import QUICK
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.programs import resume_run, stored_program
-from weft.app.templates import add_templates
+from weft.app.programs import load_program
 from weft.config.sections import ModelsSettings, ProviderSettings
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
@@ -34,7 +32,7 @@ def runs(store: TaskStore) -> RunsBench:
 
 
 async def add(app: App, text: str) -> None:
-    await add_templates(app, [form for form in read_text(text, "x").forms if isinstance(form, Template)])
+    await app.library.add([form for form in read_text(text, "x").forms if isinstance(form, Template)])
 
 
 class Project:
@@ -63,7 +61,7 @@ class Project:
 
     async def run(self, root_id: Any) -> Task:
         try:
-            await resume_run(self.app, root_id)
+            await self.app.resume(root_id)
             await self.app.wait(root_id)
         finally:
             await self.app.stop(grace_seconds=0)
@@ -72,7 +70,7 @@ class Project:
 
 async def test_a_default_model_that_changes_does_not_change_a_run_under_way(runs: RunsBench) -> None:
     first = Project(runs.store, "fast", fast="served:one")
-    root_id = await first.app.begin_program(stored_program(f'{ASK} (ask "x")'), {}, name="run")
+    root_id = await first.app.begin_program(load_program(f'{ASK} (ask "x")'), {}, name="run")
 
     second = Project(runs.store, "served:two")
     task = await second.run(root_id)
@@ -102,7 +100,7 @@ async def test_a_run_goes_on_in_the_folder_where_it_began(
         (folder / "note.txt").write_text(folder.name)
     project = Project(runs.store, "served:one")
     monkeypatch.chdir(here)
-    program = stored_program('(script :argv ("cat" "note.txt"))')
+    program = load_program('(script :argv ("cat" "note.txt"))')
     root_id = await project.app.begin_program(program, {}, name="run")
 
     monkeypatch.chdir(there)
@@ -125,8 +123,8 @@ async def test_a_run_that_has_begun_in_a_folder_that_is_not_here_says_so(
         return prompt
 
     runs.answer = dying
-    program = stored_program(f'{ASK} (list (ask "1") (ask "2"))')
-    program = StoredProgram(program.main, folder=str(gone))
+    program = load_program(f'{ASK} (list (ask "1") (ask "2"))')
+    program = program.replace(folder=str(gone))
     root_id = await runs.app().begin_program(program, {}, name="run")
     assert await runs.live(root_id, mortal)
     gone.rmdir()
@@ -147,8 +145,8 @@ async def test_a_project_of_another_user_never_applies(runs: RunsBench, tmp_path
     (theirs / "weft.toml").write_text("[executors.command]\nallow = []\n")
     os.chown(theirs, 12345, 12345)
     project = Project(runs.store, "served:one")
-    program = stored_program('(script :argv ("pwd"))')
-    root_id = await project.app.begin_program(structs.replace(program, folder=str(theirs)), {}, name="run")
+    program = load_program('(script :argv ("pwd"))')
+    root_id = await project.app.begin_program(program.replace(folder=str(theirs)), {}, name="run")
 
     outcome = await outcome_of(runs.store, await project.run(root_id))
 
@@ -161,8 +159,8 @@ async def test_a_folder_that_everybody_can_write_to_never_applies(runs: RunsBenc
     everybodys.mkdir()
     everybodys.chmod(0o1777)
     project = Project(runs.store, "served:one")
-    program = stored_program('(script :argv ("pwd"))')
-    program = structs.replace(program, folder=str(everybodys))
+    program = load_program('(script :argv ("pwd"))')
+    program = program.replace(folder=str(everybodys))
 
     outcome = await outcome_of(
         runs.store, await project.run(await project.app.begin_program(program, {}, name="run"))
@@ -185,7 +183,7 @@ async def test_a_client_cannot_choose_whose_settings_apply(runs: RunsBench, tmp_
             with pytest.raises(InvalidTasks, match=r"params\.program\.folder is not allowed"):
                 await accept(submitted)
 
-    root_id = await app.begin_program(stored_program("1"), {}, name="run")
+    root_id = await app.begin_program(load_program("1"), {}, name="run")
     params = (await app.get(root_id)).params or {}
     moved = {**params, "program": {**params["program"], "folder": str(tmp_path)}}
     with pytest.raises(InvalidTasks, match=r"params\.program\.folder is not allowed"):

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app.questions import answer, questions_of
 from weft.clock import ManualClock
 from weft.engine.scheduler import Scheduler
 from weft.ids import TaskId
@@ -50,12 +49,12 @@ def runs(store: TaskStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) 
 
 
 async def question_of(runs: RunsBench, root_id: TaskId) -> Task:
-    [question] = await questions_of(runs.app(), root_id)
+    [question] = await runs.app().questions(root_id)
     return question
 
 
 async def tell(runs: RunsBench, root_id: TaskId, text: str) -> None:
-    await answer(runs.app(), (await question_of(runs, root_id)).id, text)
+    await runs.app().answer((await question_of(runs, root_id)).id, text)
 
 
 def value(outcome: RunOutcome) -> Any:
@@ -120,8 +119,8 @@ async def test_questions_that_wait_at_the_same_time_count_once(runs: RunsBench, 
     text = f'{ASK} (with-timeout 7200 (list (parallel (ask "a") (ask "b") (ask "c")) (ask "d")))'
     resting = await runs.run(text)
     clock.advance(1.5 * HOUR)
-    for question in await questions_of(runs.app(), resting.root_id):
-        await answer(runs.app(), question.id, question.name)
+    for question in await runs.app().questions(resting.root_id):
+        await runs.app().answer(question.id, question.name)
     assert (await runs.go_on(resting.root_id)).status is Status.PENDING
     await tell(runs, resting.root_id, "in time")
     outcome = await runs.go_on(resting.root_id)

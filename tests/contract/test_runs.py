@@ -11,7 +11,7 @@ import pytest
 from tests.builders import a_flow
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
-from weft.app.programs import stored_program
+from weft.app.programs import load_program
 from weft.app.wiring import open_store
 from weft.config.settings import Settings
 from weft.evaluator.errors import TaskFailed
@@ -351,7 +351,7 @@ async def test_a_replay_that_leaves_steps_out_is_refused_and_keeps_what_was_done
     before = [(task.id, task.status) for task in await runs.flow(run.root_id)][1:]
     # What a program does that depends on more than its inputs: it takes another way the second time.
     await runs.app().retry(run.root_id)
-    params = as_params(stored_program(f'{ASK} (ask "first")'))
+    params = as_params(load_program(f'{ASK} (ask "first")').stored)
     await runs.app().update(run.root_id, {"params": params})
     runs.asked.clear()
     for _ in range(2):
@@ -367,7 +367,7 @@ async def test_a_replay_that_leaves_steps_out_is_refused_and_keeps_what_was_done
 async def test_steps_that_came_to_nothing_may_be_left_out(runs: RunsBench) -> None:
     run = await runs.run(f'{ASK} (list (ask "first") (ask "bad"))')
     await runs.app().retry(run.root_id)
-    await runs.app().update(run.root_id, {"params": as_params(stored_program(f'{ASK} (ask "first")'))})
+    await runs.app().update(run.root_id, {"params": as_params(load_program(f'{ASK} (ask "first")').stored)})
     outcome = await runs.go_on(run.root_id)
 
     assert outcome.result is not None

@@ -13,8 +13,7 @@ from tests.simulation.processes import MachineClock
 from tests.simulation.work import HEAD, Effects, IsStored, Model
 from tests.virtual_time import run_virtually
 from weft.app.app import App
-from weft.app.programs import stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import RunOptions, load_program
 from weft.clock import SystemClock
 from weft.config.settings import Settings
 from weft.engine.limits import EngineLimits
@@ -112,11 +111,11 @@ class Stage:
         if workload == "flow":
             root_id = await app.begin(FLOW)
         else:
-            root_id = await app.begin_program(stored_program(PROGRAM, reuse=False), {}, name="run")
+            root_id = await app.begin_program(load_program(PROGRAM, RunOptions(reuse=False)), {}, name="run")
         while not (await app.get(root_id)).status.is_terminal:
             await app.wait(root_id)
-            for question in await questions_of(app, root_id):
-                await answer(app, question.id, "yes")
+            for question in await app.questions(root_id):
+                await app.answer(question.id, "yes")
         await app.wait(root_id)
         await self._check(app, root_id)
         return (await app.get(root_id)).result

@@ -13,7 +13,7 @@ from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
 from weft.app.programs import arun, registered
-from weft.app.templates import TemplateInUse, add_templates, remove_template
+from weft.app.templates import TemplateInUse
 from weft.ids import TaskId, new_task_id
 from weft.language.ast import Template
 from weft.language.diagnostics import InvalidProgram
@@ -35,7 +35,7 @@ BOTH = '(template both ((a string) (b "second")) (list (ask a) (ask b)))'
 
 async def register(app: App, *texts: str) -> list[int]:
     templates = [form for text in texts for form in read_text(text, "<test>").forms]
-    added = await add_templates(app, [form for form in templates if isinstance(form, Template)])
+    added = await app.library.add([form for form in templates if isinstance(form, Template)])
     return [one.template.version for one in added]
 
 
@@ -224,7 +224,7 @@ async def test_a_definition_is_pinned_at_the_first_start(store: TaskStore) -> No
     bench.answer = answer
     assert await bench.live(flow.root.id, mortal)
     await register(bench.app(), '(template both ((a string)) (ask (string-append a "!")))')
-    await remove_template(bench.app(), "ask", is_forced=True)
+    await bench.app().library.remove("ask", is_forced=True)
     outcome = await bench.go_on(flow.root.id)
 
     assert outcome.result is not None
@@ -378,7 +378,7 @@ async def test_templates_are_checked_with_those_that_use_them(store: TaskStore) 
     with pytest.raises(InvalidProgram, match="it ends like a version"):
         await register(app, "(template ask@2 (x) x)")
     with pytest.raises(TemplateInUse, match="used by both"):
-        await remove_template(app, "ask")
+        await app.library.remove("ask")
     assert [found.version for found in await store.templates(owner=EVERYONE)] == [1, 1]
 
 

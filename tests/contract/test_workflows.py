@@ -10,7 +10,6 @@ import weft
 from tests.engine_bench import QUICK, Bench, fail
 from tests.runs_bench import RunsBench
 from weft.app.app import App
-from weft.app.templates import add_templates
 from weft.config.settings import Settings
 from weft.executors.builtin import built_in_registry
 from weft.executors.protocol import ExecutionFailed, Work
@@ -165,9 +164,8 @@ class Reviews(RunsBench):
     async def made(self) -> App:
         app = self.app()
         for text in (REVIEW, REVIEW.replace("code", "text")):
-            await add_templates(
-                app, [form for form in read_text(text, "x").forms if isinstance(form, Template)]
-            )
+            forms = read_text(text, "x").forms
+            await app.library.add([form for form in forms if isinstance(form, Template)])
         return app
 
 

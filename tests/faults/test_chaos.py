@@ -16,7 +16,7 @@ from tests.faults.killable_postgresql import KillablePostgresql
 from tests.model_server import Exchange, ModelServer, says, write_settings
 from tests.postgresql_server import fresh_schema
 from weft.app.app import App
-from weft.app.programs import stored_program
+from weft.app.programs import RunOptions, load_program
 from weft.errors import TransientError
 from weft.ids import TaskId
 from weft.runs.program import as_params
@@ -42,7 +42,7 @@ CALLS_BESIDE_ROUNDS = 6
 
 
 def a_program(name: str, rounds: int) -> list[dict[str, Any]]:
-    params = as_params(stored_program(PROGRAM, reuse=False))
+    params = as_params(load_program(PROGRAM, RunOptions(reuse=False)).stored)
     inputs = {"name": name, "count": rounds}
     return [{"name": name, "inputs": inputs, "schemas": {"method": "template"}, "params": params}]
 

@@ -14,8 +14,7 @@ from tests.faults.proxy import Proxy
 from tests.model_server import ModelServer, says, write_settings
 from tests.runs_bench import RunsBench
 from weft.app.app import App
-from weft.app.programs import stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import load_program
 from weft.app.wiring import open_store
 from weft.clock import ManualClock
 from weft.config.settings import Settings
@@ -194,18 +193,18 @@ async def test_an_answer_whose_reply_is_lost_is_given_once(
     monkeypatch.chdir(tmp_path)
     app = App(store, settings=Settings(db=proxy.url), limits=QUICK)
     text = '(list (system:request_user_input :question "a?") (system:request_user_input :question "b?"))'
-    root_id = await app.begin_program(stored_program(text), {}, name="asks")
+    root_id = await app.begin_program(load_program(text), {}, name="asks")
     await app.wait(root_id)
-    (question,) = await questions_of(app, root_id)
+    (question,) = await app.questions(root_id)
     await app.stop()
     proxy.lose_commits()
-    answered = await answer(app, question.id, "yes")
+    answered = await app.answer(question.id, "yes")
     await app.run(root_id)
     await app.stop()
 
     assert proxy.lost_commits == 1
     assert not answered.is_repeated
-    assert [one.name for one in await questions_of(app, root_id)] == ["b?"], "it answers no other question"
+    assert [one.name for one in await app.questions(root_id)] == ["b?"], "it answers no other question"
 
 
 async def test_a_cancellation_whose_reply_is_lost_is_made_once(proxy: Proxy, store: TaskStore) -> None:

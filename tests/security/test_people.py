@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from tests.runs_bench import RunsBench
-from weft.app.questions import answer, questions_of
 from weft.app.wiring import open_store
 from weft.config.settings import Settings
 from weft.effects.local import LocalEffects
@@ -45,16 +44,16 @@ async def stored(runs: RunsBench, root_id: TaskId) -> str:
 
 async def test_neither_questions_nor_answers_from_elsewhere_tell_it(runs: RunsBench) -> None:
     resting = await runs.run(ASKS, **INPUTS)
-    [question] = await questions_of(runs.app(), resting.root_id)
+    [question] = await runs.app().questions(resting.root_id)
     assert question.inputs == {"question": f"Is it {MARK}?"}
     assert question.name == f"Is it {MARK}?"
     forget_all()  # as in another process, which has run nothing
-    answered = (await answer(runs.app(), question.id, f"No, {TOKEN} it is not")).question
+    answered = (await runs.app().answer(question.id, f"No, {TOKEN} it is not")).question
     assert answered.result == {"answer": f"No, {MARK} it is not"}
     assert (await runs.go_on(resting.root_id)).status is Status.PENDING
-    [question] = await questions_of(runs.app(), resting.root_id)
+    [question] = await runs.app().questions(resting.root_id)
     forget_all()
-    await answer(runs.app(), question.id, TOKEN)
+    await runs.app().answer(question.id, TOKEN)
     outcome = await runs.go_on(resting.root_id)
 
     assert outcome.result is not None

@@ -17,8 +17,7 @@ from tests.simulation.network import Network, RemoteAccess
 from tests.simulation.processes import START, MachineClock, Process, SimulatedLoop, current_process
 from tests.simulation.work import Effects, Model, Writer, executors
 from weft.app.app import App
-from weft.app.programs import resume_run, stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import RunOptions, load_program
 from weft.config.settings import Settings
 from weft.engine.limits import EngineLimits
 from weft.errors import TransientError, WeftError
@@ -201,7 +200,9 @@ class World:
     async def _submit_program(self, app: App, chance: Random) -> Any:
         text = self._writer.program()
         run = self._writer.run
-        root_id = await app.begin_program(stored_program(text, reuse=chance.random() < 0.8), {}, name=run)
+        root_id = await app.begin_program(
+            load_program(text, RunOptions(reuse=chance.random() < 0.8)), {}, name=run
+        )
         self._programs[root_id] = run
         return self._known(root_id)
 
@@ -228,18 +229,18 @@ class World:
     async def _retry(self, app: App, chance: Random) -> Any:
         root_id = self._any_root(chance)
         if root_id in self._programs:
-            return await resume_run(app, root_id)
+            return await app.resume(root_id)
         retried = await app.retry(root_id)
         await self._insist(lambda: app.begin(root_id))
         return len(retried)
 
     async def _answer(self, app: App, chance: Random) -> Any:
         roots = chance.sample(sorted(self._programs), min(len(self._programs), 3))
-        questions = [one for root_id in roots for one in await questions_of(app, root_id)]
+        questions = [one for root_id in roots for one in await app.questions(root_id)]
         if not questions:
             return "no question"
         question = chance.choice(questions)
-        await answer(app, question.id, "yes")
+        await app.answer(question.id, "yes")
         return question.name
 
     async def _copy(self, app: App, chance: Random) -> Any:
@@ -351,7 +352,7 @@ class World:
             await asyncio.sleep(2.0)
             for task_id in self._open_questions():
                 with suppress(NoOpenQuestion):  # its time limit was reached
-                    await answer(app, task_id, "at last")
+                    await app.answer(task_id, "at last")
             if not await self._is_busy():
                 await asyncio.sleep(3.0)
                 return

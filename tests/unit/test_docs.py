@@ -20,7 +20,7 @@ from weft.config.sections import (
     ToolsSettings,
 )
 from weft.config.settings import load_settings, read_project
-from weft.executors.builtin import BUILT_IN_IDS
+from weft.executors.registry import BUILT_IN_IDS
 from weft.tasks.record import FIELD_NAMES
 from weft.tools import open_toolbox
 from weft.tools.mcp.config import read_servers

@@ -2,141 +2,96 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
+from msgspec import structs
 
-from weft.app.submission import require_arguments
-from weft.app.wiring import open_store
-from weft.clock import Clock
-from weft.config.settings import Settings, load_settings, working_folder
-from weft.ids import NewTaskId, TaskId, new_task_id
-from weft.store.protocol import EVERYONE, EventFilter, Owner, TaskFilter, TaskPage, TaskStore
+from weft.app import wiring
+from weft.app.host import EngineHost
+from weft.app.host import EngineLimits as EngineLimits
+from weft.app.questions import choose_question
+from weft.clock import SystemClock
+from weft.config.settings import working_folder
+from weft.engine.worker import is_dead_here
+from weft.executors.registry import BUILT_IN_IDS
+from weft.ids import TaskId, new_task_id
+from weft.secrets.references import register_named
+from weft.secrets.registry import has_secrets, redact_json
+from weft.store.protocol import EventFilter as EventFilter
+from weft.store.protocol import TaskFilter as TaskFilter
+from weft.store.protocol import TaskPage
 from weft.tasks.decisions import Operation
-from weft.tasks.events import Event
+from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
 from weft.tasks.operations import (
+    Answered,
+    AnswerQuestion,
     ArchiveTasks,
     CancelTasks,
+    ChangeRun,
     CopyTasks,
     DeleteTasks,
     ForkRun,
     LinkTasks,
+    ResumeSuspended,
     RetryTasks,
     SubmitFlow,
     UpdateTask,
 )
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.program_params import TEMPLATE, in_folder
-from weft.tasks.record import JsonObject, Task
+from weft.tasks.questions import is_question, open_questions
+from weft.tasks.record import JsonObject, Status, Task, method_of
+from weft.tasks.states import InvalidTransition
+from weft.tasks.steps import with_digests
 from weft.tasks.summary import FlowSummary
 
 if TYPE_CHECKING:
-    from weft.engine.engine import Engine
-    from weft.engine.limits import EngineLimits
-    from weft.executors.registry import ExecutorRegistry
-    from weft.runs.executor import NewEffects
-    from weft.runs.program import StoredProgram
+    from weft.app.run_records import ResumeOptions, RunRecords
+    from weft.app.templates import TemplateLibrary
+    from weft.runs.outcome import RunOutcome
+    from weft.runs.program import LoadedProgram, StoredProgram
     from weft.store.protocol import StoreDescription
 
 T = TypeVar("T")
 
+WITHOUT_TEMPLATE = BUILT_IN_IDS - {TEMPLATE} | {""}
+"""Methods of tasks that are never names of templates."""
+
 WATCH_SECONDS = 0.1
 """Seconds between two queries of `watch` for new events."""
 
-OPENING_SECONDS = 2.0
-"""How long `stop` waits for an engine that is starting."""
+
+def read_document(document: Any, *, user_id: str | None = None) -> Flow:
+    """Return the checked flow of a JSON document, without storing it."""
+    return read_flow(document, new_id=new_task_id, now=SystemClock().now(), user_id=user_id)
 
 
-class App:
+class App(EngineHost):
     """An open store, used on behalf of one owner."""
 
-    def __init__(
-        self,
-        store: TaskStore,
-        *,
-        settings: Settings,
-        owner: Owner = EVERYONE,
-        clock: Clock | None = None,
-        new_id: NewTaskId = new_task_id,
-        limits: "EngineLimits | None" = None,
-        executors: "ExecutorRegistry | None" = None,
-        new_effects: "NewEffects | None" = None,
-    ) -> None:
-        """Initialize; `new_effects` creates the effects of programs, by default the project's."""
-        self.store = store
-        self.settings = settings
-        self.owner = owner
-        self._clock = clock or store.clock
-        self._new_id = new_id
-        self._limits = limits
-        self._executors = executors
-        self._new_effects = new_effects
-        self.has_project_effects = new_effects is None
-        self._engine: Engine | None = None
-        self._is_stopped = False
-        self._opening_engine = asyncio.Lock()
+    @cached_property
+    def library(self) -> "TemplateLibrary":
+        """Return the registered templates of the store."""
+        return wiring.open_library(self.store, self.owner, self.settings, self.load_executors, self._clock)
 
-    @classmethod
-    async def open(
-        cls,
-        db: str | Path | None = None,
-        *,
-        user_id: str | None = None,
-        must_exist: bool = False,
-        limits: "EngineLimits | None" = None,
-        executors: "ExecutorRegistry | None" = None,
-        new_effects: "NewEffects | None" = None,
-    ) -> Self:
-        """Open a store: a path, a `postgresql://` URL, `:memory:`, or by default the project's store.
-
-        A missing store is created; with `must_exist`, StoreNotFound is raised instead.
-        """
-        settings = load_settings(db=None if db is None else str(db), user_id=user_id)
-        owner = EVERYONE if settings.user_id is None else Owner(settings.user_id)
-        store = await open_store(settings, must_exist=must_exist)
-        if limits is not None:
-            seconds = limits.lease_seconds or settings.lease_seconds
-            limits = msgspec.structs.replace(limits, lease_seconds=seconds)
-        return cls(
-            store, settings=settings, owner=owner, limits=limits, executors=executors, new_effects=new_effects
-        )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def close(self, *, grace_seconds: float | None = None) -> None:
-        """Stop the engine, if there is one, finish pending writes and close the store."""
-        await self.stop(grace_seconds=grace_seconds)
-        await self.store.close()
+    @cached_property
+    def _runs(self) -> "RunRecords":
+        return wiring.open_runs(self.store, self.settings)
 
     async def submit(self, document: Any) -> Flow:
         """Check and store the flow of a JSON document, without running it."""
         return await self._submit(document, is_run=False)
 
-    async def begin_program(self, program: "StoredProgram", inputs: JsonObject, *, name: str) -> TaskId:
+    async def begin_program(
+        self, program: "LoadedProgram | StoredProgram", inputs: JsonObject, *, name: str
+    ) -> TaskId:
         """Store a program as the root task of a new run, request that it is run, and return its id."""
-        # Imported here: not needed to read tasks.
-        from weft.runs.program import as_params, with_model
-
-        program = with_model(program, self.settings.models)
-        folder = program.folder or str(working_folder())
-        document = {
-            "name": name,
-            "inputs": inputs,
-            "schemas": {"method": TEMPLATE},
-            "params": as_params(msgspec.structs.replace(program, folder=None)),
-        }
+        document, folder = self._runs.document(program, inputs, name)
         self._is_stopped = False
-        return (await self._submit([document], is_run=True, folder=folder)).root.id
+        flow = await self._submit([document], is_run=True, folder=folder or str(working_folder()))
+        return flow.root.id
 
     async def run(self, flow: Any) -> FlowSummary:
         """Run a flow until no task of it can start, and return its summary.
@@ -150,110 +105,89 @@ class App:
 
     async def begin(self, flow: Any) -> TaskId:
         """Request that a flow is run, as `run` does, and return the id of its root without waiting."""
-        self._is_stopped = False
+        self.load_executors()
         if isinstance(flow, Flow):
             flow = flow.root.id
         if isinstance(flow, str):
-            root = await self.get((await self.get(TaskId(flow))).task_tree_id or TaskId(flow))
-        else:
-            root = (await self._submit(flow, is_run=True)).root
-            if not root.schedule_enabled:
-                return root.id
+            return await self._begin_stored(await self.root_of(TaskId(flow)))
+        self._is_stopped = False
+        root = (await self._submit(flow, is_run=True)).root
+        return await self._begin_stored(root) if root.schedule_enabled else root.id
+
+    async def _begin_stored(self, root: Task) -> TaskId:
+        self._is_stopped = False
         if root.schedule_enabled:
             root = (await self.copy(root.id)).root
         await self.store.run_flow(root.id, owner=self.owner)
         return root.id
 
-    async def wait(self, root_id: TaskId) -> None:
-        """Run tasks of a started flow until it ends or `stop` is called.
+    async def resume(self, task_id: TaskId, changes: "ResumeOptions | None" = None) -> TaskId:
+        """Request that a program run is resumed, and return the id of its root; failed steps are retried.
 
-        Returns at once if `stop` was called after the flow was started.
+        Raise NoRun, before anything is performed, if the task does not belong to a program run.
         """
-        engine = await self.engine()
-        if not self._is_stopped:
-            await engine.follow(root_id)
-            await self.store.check()  # if the store's file was deleted meanwhile, the results are lost
+        root = await self.root_of(task_id)
+        await self._runs.require_run(root)
+        if changes:
+            root = await self._change_run(root, changes)
+        if root.status is Status.FAILED:
+            await self._retry_failed(root.id)
+        root_id = await self._begin_stored(root)
+        await self.resume_suspended(root_id, only_overdue=True)
+        return root_id
 
-    async def serve(self) -> None:
-        """Run all started flows, and fire schedules, until the engine is stopped.
-
-        If the engine or the scheduler fails, stops both and raises the error.
-        """
-        # Imported here: not needed to read tasks.
-        from weft.engine.scheduler import Scheduler
-
-        self._is_stopped = False
-        engine = await self.engine()
-        if self._is_stopped:
-            return
-        scheduler = Scheduler(self.store, self._clock, new_id=self._new_id)
-        parts = [asyncio.create_task(engine.serve()), asyncio.create_task(scheduler.run())]
+    async def _retry_failed(self, root_id: TaskId) -> None:
         try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.wait(parts)
-        for part in ended:
-            await part
+            await self.retry(root_id)
+        except InvalidTransition:
+            if (await self.get(root_id)).status is Status.FAILED:
+                raise
+            # Another process has just resumed the run: both processes wait for it.
 
-    async def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks in this process; tasks unfinished after the grace time are released.
+    async def _change_run(self, root: Task, changes: "ResumeOptions") -> Task:
+        """Store the changes and return the new root; raise CannotChange if the run has ended or runs."""
+        params = self._runs.changed_params(root, changes)
+        await self.engine()  # releases claims of processes that died
+        root = await self.get(root.id)
+        is_held = root.status is Status.IN_PROGRESS and await self._holder(root.id) is not None
+        changes.require_possible(root, is_held=is_held)
+        return await self._operate(ChangeRun(task_id=root.id, params=params, now=self.now()))
 
-        The next `run`, `begin` or `serve` waits until the stopped engine has ended, then starts a new one.
-        """
-        self._is_stopped = True
-        try:
-            async with asyncio.timeout(OPENING_SECONDS), self._opening_engine:
-                pass
-        except TimeoutError:  # the engine waits for an unavailable store
-            self.store.stop_waiting()
-        async with self._opening_engine:
-            engine = self._engine
-        if engine is not None:
-            await engine.stop(grace_seconds=grace_seconds)
+    async def is_running_elsewhere(self, root: Task) -> bool:
+        """Return whether a live process evaluates a program run."""
+        return root.status is Status.IN_PROGRESS and await self._holder(root.id) in await self.workers()
 
-    async def engine(self) -> "Engine":
-        """Return the engine of this process; start one on first use, or if the last one has ended.
+    async def _holder(self, task_id: TaskId) -> str | None:
+        """Return the worker of the last attempt at a task; None if it has released the task."""
+        holder, after = None, 0
+        while events := await self.events(EventFilter(tree=task_id, task=task_id, after=after)):
+            after = events[-1].seq
+            for event in events:
+                if event.type in (EventType.TASK_STARTED, EventType.TASK_RELEASED):
+                    holder = event.facts.get("worker", "") if event.type is EventType.TASK_STARTED else None
+        return holder
 
-        After `stop`, the stopped engine is returned until the next `run`, `begin` or `serve`.
-        """
-        while True:
-            async with self._opening_engine:
-                if self._engine is None or not (self._engine.is_running or self._is_stopped):
-                    self._engine = await self._new_engine().__aenter__()
-                engine = self._engine
-            if self._is_stopped or not engine.is_stopping:
-                return engine
-            await engine.ended()
+    async def last_event(self, root_id: TaskId) -> int:
+        """Return the number of the last event of a flow, 0 if there are none."""
+        last = 0
+        while events := await self.events(EventFilter(tree=root_id, after=last)):
+            last = events[-1].seq
+        return last
 
-    @property
-    def executors(self) -> "ExecutorRegistry":
-        """Return the executors of this process."""
-        if self._executors is None:
-            # Imported here: not needed to read tasks.
-            from weft.effects.tools import project_registry
+    async def outcome(self, task_id: TaskId) -> "RunOutcome":
+        """Return how a run ended; while it is suspended, with the questions that it asks."""
+        outcome = await self._runs.outcome_of(await self.get(task_id))
+        if outcome.result is not None:
+            return outcome
+        return structs.replace(outcome, questions=await self.questions(task_id))
 
-            self._executors = project_registry(self.settings)
-        return self._executors
+    async def stop_flow(self, root_id: TaskId) -> None:
+        """Request that all processes stop running a flow."""
+        await self.store.stop_flow(root_id, owner=self.owner)
 
-    def _new_engine(self) -> "Engine":
-        # Imported here: not needed to read tasks.
-        from weft.app.wiring import with_programs
-        from weft.engine.engine import Engine
-        from weft.engine.limits import EngineLimits
-
-        limits = self._limits or EngineLimits(lease_seconds=self.settings.lease_seconds)
-        executors = with_programs(
-            self.executors,
-            self.store,
-            self._new_effects,
-            clock=self._clock,
-            new_id=self._new_id,
-            concurrency=limits.concurrency,
-            models=self.settings.models,
-        )
-        return Engine(self.store, executors, limits=limits, secrets=self.settings.secrets)
+    async def end_flow(self, root_id: TaskId) -> bool:
+        """Mark a flow as over if no task of it can run any more; return whether it is over."""
+        return await self.store.end_flow(root_id)
 
     async def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
         """Cancel a task and the unfinished tasks of its subtree; return their ids."""
@@ -287,9 +221,55 @@ class App:
 
     async def workers(self) -> set[str]:
         """Return the workers of this store, except those of this machine whose process has died."""
-        from weft.engine.worker import is_dead_here
-
         return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
+
+    async def questions(self, task_id: TaskId) -> tuple[Task, ...]:
+        """Return the task itself if it is a question, otherwise the open questions of its flow."""
+        task = await self.get(task_id)
+        return (task,) if is_question(task) else open_questions(await self.flow_of(task_id))
+
+    async def find_question(self, task_id: TaskId, *, is_shown: bool = False) -> Task:
+        """Return the question with this id, or the only question asked in the subtree of the task.
+
+        See `choose_question` for the errors, and for `is_shown`.
+        """
+        task = await self.get(task_id)
+        return task if is_question(task) else choose_question(await self.flow_of(task_id), task_id, is_shown)
+
+    async def answer(self, task_id: TaskId, text: str) -> Answered:
+        """Answer a question, so that its run can continue; repeating the same answer changes nothing."""
+        # This process may not have run the task, so register its secrets before redacting the answer.
+        for task in await self.flow_of(task_id):
+            register_named(task.inputs)
+        text = redact_json(text) if has_secrets() else text
+        return await self._operate(AnswerQuestion(task_id=task_id, answer=text, now=self.now()))
+
+    async def resume_suspended(self, task_id: TaskId, *, only_overdue: bool = False) -> None:
+        """Resume the tasks of a flow that are suspended for a person, so that this process asks again.
+
+        With `only_overdue`, resume only tasks with a question whose time limit has expired.
+        """
+        await self._operate(ResumeSuspended(task_id, self.now() if only_overdue else None))
+
+    async def export(self, task_id: TaskId) -> Flow:
+        """Return the flow of a task in its portable form.
+
+        Steps include their digests, so that another store can reuse them. Programs have no folder: they will
+        run in the project of the importing store.
+        """
+        flow = await self.flow_of(task_id)
+        digests = await self.store.digests_of(flow.root.id)
+        tasks = (in_folder(task, None) for task in flow)
+        return Flow(with_digests(task, digests[task.id]) if task.id in digests else task for task in tasks)
+
+    async def root_of(self, task_id: TaskId) -> Task:
+        """Return the root of a task's flow."""
+        task = await self.get(task_id)
+        return task if task.task_tree_id in (None, task.id) else await self.get(task.task_tree_id)
+
+    async def find_tasks(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
+        """Return the tasks with these ids that exist."""
+        return dict(await self.store.get_many(task_ids, owner=self.owner))
 
     async def get(self, task_id: TaskId) -> Task:
         return await self.store.get(task_id, owner=self.owner)
@@ -311,7 +291,7 @@ class App:
             # The log is indexed by flow; for a deleted task the whole log is searched.
             found = await self.store.get_many([wanted.task], owner=self.owner)
             tree = found[wanted.task].task_tree_id if wanted.task in found else None
-            wanted = msgspec.structs.replace(wanted, tree=tree)
+            wanted = structs.replace(wanted, tree=tree)
         return await self.store.events(wanted, owner=self.owner)
 
     async def copy(
@@ -388,12 +368,9 @@ class App:
         if folder is not None:
             flow = Flow(in_folder(task, folder) for task in flow)
         is_run = is_run and not flow.root.schedule_enabled
-        await require_arguments(self.store, flow)
+        if not {method_of(task) for task in flow} <= WITHOUT_TEMPLATE:
+            await self._runs.require_arguments(flow)
         return await self.store.operate(SubmitFlow(flow, now, is_run), owner=self.owner)
 
     async def _operate(self, operation: Operation[T]) -> T:
         return await self.store.operate(operation, owner=self.owner)
-
-    def now(self) -> datetime:
-        """Return the current time of the store's clock, used in records."""
-        return self._clock.now()

@@ -1,14 +1,11 @@
-"""`weft.evaluate`: evaluate a program in a script or notebook, without storing anything."""
+"""Evaluate programs without storing anything: `weft.evaluate`, and what `weft eval` and `weft repl` use."""
 
-import asyncio
-import os
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from weft.config.settings import load_settings
-from weft.effects.asked_models import require_models
+from weft.aio import run_sync
 from weft.effects.checks import Definition, KnownNames, require_valid
 from weft.effects.local import LocalEffects
 from weft.evaluator.budget import EvaluationLimits
@@ -23,11 +20,12 @@ from weft.language.builtins import TASK_LIBRARY
 from weft.language.diagnostics import invalid_program
 from weft.language.file_paths import find_required_files
 from weft.language.library import TaskLibrary
-from weft.language.reading import read_text
+from weft.language.reading import read_text as read_text
 from weft.language.source import NOWHERE
 from weft.language.traversal import used_names
 from weft.llm.protocol import Model, StaticModels
-from weft.runs.files import read_file
+from weft.llm.usage import UsageLedger as UsageLedger
+from weft.runs.files import library_path, load_definitions, read_file
 
 AnyProgram = str | Path | Program | Node | HasTemplate | Sequence[Node | HasTemplate]
 """Source text (S-expressions, or XML if it begins with `<`), a file, a program, a node, or forms."""
@@ -52,7 +50,7 @@ def evaluate(
     """
 
     async def work() -> Any:
-        try:
+        async with effects if isinstance(effects, LocalEffects) else nullcontext():
             return await evaluate_async(
                 program,
                 effects=effects,
@@ -62,19 +60,8 @@ def evaluate(
                 tools=tools,
                 **bindings,
             )
-        finally:
-            # The event loop ends here: connections left open in it could never be closed.
-            if isinstance(effects, LocalEffects):
-                await effects.close()
 
-    def run() -> Any:
-        return asyncio.run(work())
-
-    if not _is_loop_running():
-        return run()
-    # A notebook: its event loop is blocked by this call, so the program needs another one.
-    with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
-        return thread.submit(run).result()
+    return run_sync(work)
 
 
 async def evaluate_async(
@@ -101,51 +88,68 @@ async def evaluate_async(
             "give either `effects` or `model` and `tools`: effects have their own models and tools",
         )
     try:
-        evaluator = Evaluator(effects, library=_copy_library(library), limits=limits)
-        forms = read(program)
-        require_sound(forms, evaluator, effects, bindings)
-        if own is not None and (model is None or isinstance(model, str)):
-            _require_models(forms, evaluator.library, model)
-        if isinstance(effects, LocalEffects):
-            library_forms = [one.template for one in evaluator.library]
-            await effects.require_files(find_required_files(forms.forms, library_forms, bindings))
-        return await evaluator.evaluate(forms, bindings)
+        evaluation = Evaluation(effects, library=_copy_library(library), limits=limits)
+        has_models = own is not None and (model is None or isinstance(model, str))
+        return await evaluation.evaluate(read(program), bindings, checks_models=has_models)
     finally:
         if own is not None:
             await own.close()
 
 
-def require_sound(
-    program: Program,
-    evaluator: Evaluator,
-    effects: Effects,
-    bindings: Collection[str],
-    functions: Sequence[Define] = (),
-) -> None:
-    """Raise InvalidProgram with all problems found by the checks, before the first effect.
+class Evaluation:
+    """An evaluator with its effects; programs are checked before their first effect."""
 
-    `functions` are the functions of loaded libraries. A program that reaches no task, tool call or query is
-    not checked: running it costs nothing, and `try` can catch its errors.
-    """
-    globals_ = evaluator.global_env
-    bound = {name for name in globals_ if name != TASK_LIBRARY and not isinstance(globals_[name], BuiltIn)}
-    used = used_names(program.forms)
-    if not used.is_acting and (used.called | used.mentioned).isdisjoint(
-        bound | evaluator.library.tasks.keys()
-    ):
-        return
-    definitions: list[Definition] = [*(one.template for one in evaluator.library), *functions]
-    require_valid(program, definitions, _known_names(effects), bound.union(bindings))
+    def __init__(
+        self, effects: Effects, *, library: TaskLibrary | None = None, limits: EvaluationLimits | None = None
+    ) -> None:
+        self.effects = effects
+        self.evaluator = Evaluator(effects, library=library, limits=limits)
+        self._functions: list[Define] = []
+        """Functions of loaded libraries."""
+
+    async def load_libraries(self, libraries: Sequence[str | Path]) -> None:
+        """Load the templates and functions of files, folders and shipped libraries."""
+        if libraries:
+            definitions = load_definitions([library_path(library) for library in libraries])
+            self._functions = [form for form in definitions.forms if isinstance(form, Define)]
+            await self.evaluator.evaluate(definitions)
+
+    async def evaluate(
+        self, program: Program, bindings: Mapping[str, Any], *, checks_models: bool = True
+    ) -> Any:
+        """Return the value of a program. Before the first effect, raise InvalidProgram with all problems.
+
+        Also raise ModelUnusable with `checks_models`, and TaskFailed if a file that the program is certain to
+        read does not exist.
+        """
+        self._check(program, bindings)
+        if isinstance(self.effects, LocalEffects):
+            library = self.evaluator.library
+            if checks_models:
+                self.effects.require_models(program.forms, library, self._functions)
+            definitions = [*(one.template for one in library), *self._functions]
+            await self.effects.require_files(find_required_files(program.forms, definitions, bindings))
+        return await self.evaluator.evaluate(program, bindings)
+
+    def _check(self, program: Program, bindings: Collection[str]) -> None:
+        """Check a program that may have effects.
+
+        One that reaches no task, tool call or query is not checked: running it costs nothing, and `try` can
+        catch its errors.
+        """
+        globals_, library = self.evaluator.global_env, self.evaluator.library
+        bound = {name for name in globals_ if not isinstance(globals_[name], BuiltIn)} - {TASK_LIBRARY}
+        used = used_names(program.forms)
+        if not used.is_acting and (used.called | used.mentioned).isdisjoint(bound | library.tasks.keys()):
+            return
+        definitions: list[Definition] = [*(one.template for one in library), *self._functions]
+        require_valid(program, definitions, _known_names(self.effects), bound.union(bindings))
 
 
 def _known_names(effects: Effects) -> KnownNames:
     if isinstance(effects, LocalEffects):
         return effects.known_names()
     return KnownNames(effects.tools(), None, effects.schema_text)
-
-
-def _require_models(program: Program, library: TaskLibrary, model: str | None) -> None:
-    require_models(program.forms, library, lambda: load_settings().models, os.environ, model=model)
 
 
 def _local_effects(model: str | Model | None, tools: Tools | None) -> LocalEffects:
@@ -170,14 +174,6 @@ def read(program: AnyProgram) -> Program:
     raise invalid_program(
         NOWHERE, "bad-value", f"a program is source text, a file, a node or a list of forms, not {kind}"
     )
-
-
-def _is_loop_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _copy_library(library: TaskLibrary | None) -> TaskLibrary | None:

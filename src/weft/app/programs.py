@@ -1,73 +1,300 @@
-"""Start and resume program runs: `weft.run`, and the functions behind `weft run`."""
+"""Run programs: `run_program`, the use case of all front ends, and `weft.run` for scripts and notebooks."""
 
-import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import Struct, structs
 
-from weft.app.app import App
+from weft.aio import run_sync
+from weft.app.app import App, TaskFilter
 from weft.app.evaluation import AnyProgram, read
-from weft.app.questions import questions_of, resume_suspended
+from weft.app.run_records import CannotChange
+from weft.app.run_records import ResumeOptions as ResumeOptions
+from weft.app.sources import RegisteredName as RegisteredName
 from weft.config.sections import ModelsSettings
 from weft.config.settings import Settings
-from weft.errors import EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_WAITING, RequestError, WeftError
-from weft.evaluator.results import TaskResult, is_unavailable
+from weft.effects.asked_models import require_models
+from weft.effects.checks import library_of, project_names, require_valid
+from weft.errors import EXIT_FAILED, EXIT_WAITING, WeftError
+from weft.evaluator.results import TaskResult
 from weft.ids import TaskId
-from weft.language.ast import Define, Program, Template
+from weft.language.ast import (
+    Assign,
+    Define,
+    FunctionCall,
+    Literal,
+    Node,
+    Program,
+    Template,
+    Variable,
+)
 from weft.language.library import TaskLibrary
-from weft.runs.errors import NoRun
+from weft.language.traversal import structs_in
 from weft.runs.files import find_files, library_path, schema_file_text
 from weft.runs.inputs import reject_unused_inputs
-from weft.runs.outcome import RunOutcome, outcome_of
-from weft.runs.program import (
-    NoProgram,
-    StoredProgram,
-    StoredText,
-    as_params,
-    file_text,
-    main_of,
-    print_library,
-    print_text,
-    program_of,
-)
-from weft.runs.template_tasks import check_arguments, is_run
-from weft.runs.templates import call_program, find_template, with_templates
-from weft.store.protocol import EventFilter
-from weft.tasks.events import EventType
-from weft.tasks.operations import ChangeRun
+from weft.runs.outcome import RunOutcome as RunOutcome
+from weft.runs.outcome import Spent as Spent
+from weft.runs.outcome import spent_by as spent_by
+from weft.runs.program import LoadedProgram as LoadedProgram
+from weft.runs.program import StoredProgram, file_text, print_library, print_text, program_of
+from weft.runs.program import StoredText as StoredText
+from weft.runs.template_tasks import check_arguments
+from weft.runs.templates import UnknownTemplate, call_program, find_template, wants_templates, with_templates
+from weft.store.errors import StoreNotFound
+from weft.tasks.program_params import PROGRAM
 from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Status, Task
-from weft.tasks.states import InvalidTransition
 
 
-class CannotChange(RequestError):
-    """This option cannot be changed when a run is resumed."""
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """How a new run is performed; stored with the run."""
 
-    code = "cannot-change"
-
-
-class ResumeOptions(Struct, frozen=True, kw_only=True):
-    """Settings that may be changed when a run is resumed; they are stored with the run."""
-
+    name: str | None = None
+    """Name of the run; None: the name of its template or file."""
+    model: str | None = None
+    """Model of tasks that do not name one."""
+    reuse: bool = True
+    """Whether results of earlier runs are reused."""
     limits: dict[str, float] = {}
-    """New limits by name. Budgets include earlier usage; a time limit restarts with each evaluation."""
-    is_fresh: bool = False
-    """Whether results of earlier runs are not reused."""
+    """Budget: steps, seconds, tokens, cost."""
+    libraries: Sequence[str | Path] = ()
+    """Files and folders of templates and functions that the program may use."""
+    library: TaskLibrary | None = None
+    """Further templates."""
 
-    def __bool__(self) -> bool:
-        return bool(self.limits) or self.is_fresh
 
-    def apply_to(self, program: StoredProgram) -> StoredProgram:
-        return structs.replace(
-            program,
-            limits={**program.limits, **self.limits},
-            is_reusing=program.is_reusing and not self.is_fresh,
-        )
+class ResumedRun(Struct, frozen=True):
+    """A run that is resumed, given the id of any of its tasks."""
+
+    task_id: TaskId
+    changes: ResumeOptions = ResumeOptions()
+    asks_again: bool = False
+    """Whether suspended tasks are resumed too, so that this process asks their questions again."""
+
+
+ProgramSource = AnyProgram | StoredText | RegisteredName
+
+
+class RunObserver:
+    """Follows a run for a front end. This one only waits for the end of the run."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the front end stopped the run."""
+        return False
+
+    def storing(self) -> AbstractContextManager[None]:
+        """Return a context for the time in which the store is used before anything is performed."""
+        return nullcontext()
+
+    async def follow(self, app: App, root_id: TaskId, *, after: int, was: str) -> None:
+        """Wait until the run ends or is stopped.
+
+        `after` is the number of its last event, and `was` its state, before it was started or resumed: `new`,
+        `resumed`, `ended` or `running` (in another process).
+        """
+        await app.wait(root_id)
+
+
+async def run_program(
+    app: App,
+    source: ProgramSource | LoadedProgram | ResumedRun,
+    inputs: JsonObject,
+    options: RunOptions,
+    observer: RunObserver,
+) -> RunOutcome:
+    """Run a program, or resume a run, until it ends, is suspended or is stopped; return its outcome.
+
+    A LoadedProgram must have been checked (`open_for_run`). Raise InvalidProgram before anything is stored.
+    """
+    if not isinstance(source, LoadedProgram | ResumedRun):
+        source = await prepare_program(app, app.settings, source, inputs, options)
+    after, was = 0, "new"
+    with observer.storing():
+        if isinstance(source, ResumedRun):
+            root = await app.root_of(source.task_id)
+            after, was = await app.last_event(root.id), await _state_before(app, root)
+            root_id = await app.resume(root.id, source.changes)
+            if source.asks_again:
+                await app.resume_suspended(root_id)
+        else:
+            root_id = await app.begin_program(source, inputs, name=options.name or run_name(source.stored))
+    await observer.follow(app, root_id, after=after, was=was)
+    return await app.outcome(root_id)
+
+
+async def _state_before(app: App, root: Task) -> str:
+    if root.status in (Status.COMPLETED, Status.CANCELLED):
+        return "ended"
+    return "running" if await app.is_running_elsewhere(root) else "resumed"
+
+
+OpenApp = Callable[[bool], Awaitable[App]]
+"""Opens the app of a run; with True, only to find templates in its store: raises StoreNotFound."""
+
+
+@asynccontextmanager
+async def open_for_run(
+    open_app: OpenApp,
+    settings: Settings,
+    source: ProgramSource,
+    inputs: JsonObject,
+    options: RunOptions,
+    *,
+    is_ephemeral: bool = False,
+) -> AsyncIterator[tuple[App, LoadedProgram]]:
+    """Check a program, and open the app in which it is run; it is closed after the block.
+
+    A missing store is created only when the program has passed its checks. With `is_ephemeral`, the app of
+    the run has another store than the templates.
+    """
+    loaded = source if isinstance(source, RegisteredName) else load_program(source, options)
+    app = await _open_templates(open_app, loaded, inputs)
+    try:
+        program = await prepare_program(app, settings, loaded, inputs, options)
+        if app is None or is_ephemeral:
+            opened, app = app, None
+            if opened is not None:
+                await opened.close()
+            app = await open_app(False)
+        yield app, program
+    finally:
+        if app is not None:
+            await app.close()
+
+
+async def _open_templates(
+    open_app: OpenApp, source: LoadedProgram | RegisteredName, inputs: JsonObject
+) -> App | None:
+    """Open the app if templates of its store are needed; return None if they are not, or it has no store."""
+    if isinstance(source, LoadedProgram) and not wants_templates(source, inputs):
+        return None
+    try:
+        return await open_app(True)
+    except StoreNotFound as error:
+        if isinstance(source, RegisteredName):
+            hint = f", nor is there such a file: {error.message}"
+            raise UnknownTemplate(source.name, hint=hint) from None
+        return None  # no registered templates: the check reports missing names
+
+
+async def prepare_program(
+    app: App | None,
+    settings: Settings,
+    source: ProgramSource | LoadedProgram,
+    inputs: JsonObject,
+    options: RunOptions,
+) -> LoadedProgram:
+    """Return the checked program of a run, with the registered templates that it uses.
+
+    Raise InvalidProgram, UnknownTemplate, or InvalidTasks if the inputs do not match the template.
+    """
+    if isinstance(source, RegisteredName):
+        if app is None:
+            raise UnknownTemplate(source.name)
+        template = await find_template(app.store, source.name, user_id=app.owner.user_id)
+        check_arguments(template, inputs)
+        called = await call_program(app.store, template, inputs)
+        program = called.replace(model=options.model, is_reusing=options.reuse, limits=options.limits)
+    else:
+        program = source if isinstance(source, LoadedProgram) else load_program(source, options)
+        if app is not None:
+            program = await with_templates(app.store, program, user_id=app.owner.user_id, inputs=inputs)
+    check_program(program, inputs, settings)
+    if app is None or app.has_project_effects:
+        check_models(program, settings.models)
+    return program
+
+
+def load_program(
+    source: AnyProgram | StoredText,
+    options: RunOptions | None = None,
+    *,
+    read_schema: Callable[[str, str], str] = schema_file_text,
+) -> LoadedProgram:
+    """Return a self-contained program, with its libraries and schemas; raise InvalidProgram.
+
+    `read_schema` returns the text of a schema file, given its path and the file that names it.
+    """
+    options = options or RunOptions()
+    texts = [file_text(file) for path in options.libraries for file in find_files(library_path(path))]
+    if options.library is not None and len(options.library):
+        texts.append(print_library(options.library))
+    stored = StoredProgram(
+        _main_text(source),
+        libraries=tuple(texts),
+        model=options.model,
+        is_reusing=options.reuse,
+        limits=options.limits,
+    )
+    return LoadedProgram(stored).with_schemas(read_schema)
+
+
+def _main_text(source: AnyProgram | StoredText) -> StoredText:
+    if isinstance(source, StoredText):
+        return source
+    if isinstance(source, str):
+        return StoredText("<text>", source)
+    return file_text(source) if isinstance(source, Path) else print_text(read(source))
+
+
+def check_program(program: LoadedProgram, inputs: JsonObject, settings: Settings) -> None:
+    """Raise InvalidProgram with all problems found by the checks, before the first step is performed.
+
+    Also raise NothingToRun, and UnusedInputs for inputs that the program does not use.
+    """
+    definitions = [form for form in program.library_forms if isinstance(form, Template | Define)]
+    known = project_names(settings, program.stored.schema_text)
+    main, bound = program.call(inputs)
+    require_valid(_with_arguments(main, bound), definitions, known, bound)
+    reject_unused_inputs(program, inputs)
+
+
+def _with_arguments(main: Program, inputs: JsonObject) -> Program:
+    """Return the program with its inputs as constants in calls at the top level, to check their types."""
+    changed = {one.name for one in structs_in(main.forms) if isinstance(one, Define | Assign)}
+    known = {
+        name: value
+        for name, value in inputs.items()
+        if name not in changed and (value is None or isinstance(value, str | int | float))
+    }
+
+    def constant(node: Node) -> Node:
+        if isinstance(node, Variable) and not node.path and node.name in known:
+            return Literal(known[node.name], span=node.span)
+        return node
+
+    def with_constants(form: Node) -> Node:
+        if not isinstance(form, FunctionCall):
+            return form
+        keywords = tuple((name, constant(node)) for name, node in form.keywords)
+        return structs.replace(form, args=tuple(map(constant, form.args)), keywords=keywords)
+
+    return Program(tuple(map(with_constants, main.forms)))
+
+
+def check_models(program: LoadedProgram, settings: ModelsSettings) -> None:
+    """Raise ModelUnusable if the program may use a model that is not available."""
+    forms = program.library_forms
+    require_models(
+        program.main.forms,
+        library_of(forms),
+        lambda: settings,
+        os.environ,
+        model=program.stored.model,
+        functions=[form for form in forms if isinstance(form, Define)],
+    )
+
+
+def run_name(program: StoredProgram) -> str:
+    """Return the default name of a run: the name of its template or file."""
+    if program.entry is not None:
+        return program.entry
+    name = program.main.name
+    return "program" if name.startswith("<") else Path(name).stem or "program"
 
 
 def reject_fixed_options(options: Iterable[str]) -> None:
@@ -80,60 +307,25 @@ def reject_fixed_options(options: Iterable[str]) -> None:
         )
 
 
-async def resume_run(app: App, task_id: TaskId, changes: ResumeOptions | None = None) -> TaskId:
-    """Request that a run is resumed, and return the id of its root; failed steps are retried.
-
-    Raise NoRun, before anything is performed, if the task does not belong to a program run.
-    """
-    task = await app.get(task_id)
-    root = await app.get(task.task_tree_id or task.id)
-    if not await is_run(app.store, root):
-        raise NoRun(root_id=root.id, name=root.name)
-    if changes:
-        root = await _store_changes(app, root, changes)
-    if root.status is Status.FAILED:
-        await _retry_failed(app, root.id)
-    root_id = await app.begin(root.id)
-    await resume_suspended(app, root_id, only_overdue=True)
-    return root_id
-
-
-async def _retry_failed(app: App, root_id: TaskId) -> None:
-    try:
-        await app.retry(root_id)
-    except InvalidTransition:
-        if (await app.get(root_id)).status is Status.FAILED:
-            raise
-        # Another process has just resumed the run: both processes wait for it.
-
-
-async def _store_changes(app: App, root: Task, changes: ResumeOptions) -> Task:
-    """Store the changes and return the new root; raise CannotChange unless pending, failed or released."""
-    try:
-        program = program_of(root)
-    except NoProgram:
-        raise CannotChange(
-            f"{root.id} is not a program run: it has no budget and reuses no results"
-        ) from None
-    await app.engine()  # releases claims of processes that died
-    root = await app.get(root.id)
-    if root.status in (Status.COMPLETED, Status.CANCELLED):
-        raise CannotChange(f"run {root.id} is {root.status}: it cannot be changed any more")
-    if root.status is Status.IN_PROGRESS and not await _is_released(app, root.id):
-        raise CannotChange(f"run {root.id} is running in another process; stop that process first")
-    change = ChangeRun(task_id=root.id, params=as_params(changes.apply_to(program)), now=app.now())
-    return await app.store.operate(change, owner=app.owner)
-
-
-async def _is_released(app: App, task_id: TaskId) -> bool:
-    """Return whether the last attempt at a run was released, so that no process evaluates it."""
-    held, after = False, 0
-    while events := await app.events(EventFilter(tree=task_id, task=task_id, after=after)):
-        after = events[-1].seq
-        for event in events:
-            if event.type in (EventType.TASK_STARTED, EventType.TASK_RELEASED):
-                held = event.type is EventType.TASK_STARTED
-    return not held
+async def explain_missing_reuse(app: App, root: Task, spent: Spent) -> str | None:
+    """Return why a run reused no results if another version of weft ran the same program; None otherwise."""
+    if spent.reused or not spent.usage.turns:
+        return None
+    program = program_of(root)
+    if not program.is_reusing:
+        return None
+    wanted = TaskFilter(name=root.name, status=Status.COMPLETED, only_roots=True, with_steps=False, limit=20)
+    for task in (await app.list(wanted)).tasks:
+        params = (task.params or {}).get(PROGRAM)
+        if task.id == root.id or not isinstance(params, dict) or task.inputs != root.inputs:
+            continue
+        if (params.get("main") or {}).get("text") == program.main.text:
+            before = params.get("version") or "(an earlier version)"
+            if before != program.version:
+                versions = f"it was made by weft {before}, this is weft {program.version}"
+                return f"no results of run {task.id} were reused: {versions}"
+            return None
+    return None
 
 
 class RunFailed(WeftError):
@@ -142,13 +334,10 @@ class RunFailed(WeftError):
     code = "run-failed"
 
     def __init__(self, outcome: RunOutcome) -> None:
-        notes = outcome.result.notes if outcome.result is not None else {}
-        error = notes.get("error") or {}
-        super().__init__(
-            f"run {outcome.root_id} is {outcome.status}: {error.get('message', 'it has not ended')}"
-        )
+        message = outcome.error.get("message", "it has not ended")
+        super().__init__(f"run {outcome.root_id} is {outcome.status}: {message}")
         self.outcome = outcome
-        self.exit_code = EXIT_UNAVAILABLE if is_unavailable(error) else EXIT_FAILED
+        self.exit_code = EXIT_FAILED if outcome.result is None else outcome.exit_code
 
 
 class RunWaits(WeftError):
@@ -164,12 +353,6 @@ class RunWaits(WeftError):
         self.questions = tuple(questions)
 
 
-class RegisteredName(Struct, frozen=True):
-    """Name of a registered template, `review`, or of a version, `review@2`, to be run as a program."""
-
-    name: str
-
-
 def registered(name: str) -> RegisteredName:
     """Refer to a registered template in `weft.run`, which passes its inputs as arguments."""
     return RegisteredName(name)
@@ -177,17 +360,7 @@ def registered(name: str) -> RegisteredName:
 
 def run(program: AnyProgram | RegisteredName | None = None, **settings: Any) -> TaskResult:
     """Run a program durably and return its result; see `arun`."""
-
-    def work() -> TaskResult:
-        return asyncio.run(arun(program, **settings))
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return work()
-    # A notebook: its event loop is blocked by this call, so the run needs another one.
-    with ThreadPoolExecutor(1, thread_name_prefix="weft") as thread:
-        return thread.submit(work).result()
+    return run_sync(lambda: arun(program, **settings))
 
 
 async def arun(
@@ -211,40 +384,28 @@ async def arun(
     Raise InvalidProgram before anything is stored, RunFailed if the run failed, RunWaits if it waits for an
     answer.
     """
-    if app is None:
-        async with await App.open(db) as opened:
-            return await arun(
-                program, app=opened, libraries=libraries, library=library, model=model, reuse=reuse,
-                name=name, resume=resume, inputs=inputs, **more_inputs,
-            )  # fmt: skip
     given = _all_inputs(inputs or {}, more_inputs)
     if model is not None and not isinstance(model, str):
         raise TypeError(
             "model must be the name of a model, which is stored with the run; weft.evaluate accepts a Model"
         )
+    source: ProgramSource | ResumedRun
     if resume is not None:
-        settings = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
-        reject_fixed_options(setting for setting, value in settings.items() if value)
-        root_id = await resume_run(app, TaskId(resume), ResumeOptions(is_fresh=not reuse))
+        fixed = {"inputs": given, "libraries": libraries, "library": library, "model": model, "name": name}
+        reject_fixed_options(setting for setting, value in fixed.items() if value)
+        source = ResumedRun(TaskId(resume), ResumeOptions(is_fresh=not reuse))
     elif program is None:
         raise TypeError("give a program or resume=ID")
     else:
-        if isinstance(program, RegisteredName):
-            stored = await named_program(app, program.name, given, model=model, reuse=reuse)
-        else:
-            stored = stored_program(program, libraries=libraries, library=library, model=model, reuse=reuse)
-            stored = await with_templates(app.store, stored, user_id=app.owner.user_id, inputs=given)
-        check_program(stored, given, app.settings)
-        if app.has_project_effects:
-            check_models(stored, app.settings.models)
-        root_id = await app.begin_program(stored, given, name=name or run_name(stored))
-    await app.wait(root_id)
-    outcome = await outcome_of(app.store, await app.get(root_id))
-    if outcome.status is Status.PENDING and (questions := await questions_of(app, root_id)):
-        raise RunWaits(root_id=root_id, questions=questions)
+        source = program
+    options = RunOptions(name=name, model=model, reuse=reuse, libraries=libraries, library=library)
+    async with nullcontext(app) if app is not None else await App.open(db) as opened:
+        outcome = await run_program(opened, source, given, options, RunObserver())
+    if outcome.exit_code == EXIT_WAITING:
+        raise RunWaits(root_id=outcome.root_id, questions=outcome.questions)
     if outcome.status is not Status.COMPLETED or outcome.result is None:
         raise RunFailed(outcome)
-    return outcome.result.with_notes(root_id=root_id)
+    return outcome.result.with_notes(root_id=outcome.root_id)
 
 
 def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObject:
@@ -252,101 +413,3 @@ def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObjec
     if twice:
         raise TypeError(f"inputs given twice: {', '.join(sorted(twice))}")
     return {**inputs, **more}
-
-
-async def named_program(
-    app: App,
-    name: str,
-    inputs: JsonObject,
-    *,
-    model: str | None = None,
-    reuse: bool = True,
-    limits: JsonObject | None = None,
-) -> StoredProgram:
-    """Return a program that calls a registered template with these arguments.
-
-    Raise UnknownTemplate, or InvalidTasks if the arguments do not match its parameters.
-    """
-    template = await find_template(app.store, name, user_id=app.owner.user_id)
-    check_arguments(template, inputs)
-    program = await call_program(app.store, template, inputs)
-    return msgspec.structs.replace(program, model=model, is_reusing=reuse, limits=limits or {})
-
-
-def stored_program(
-    program: "AnyProgram | StoredText",
-    *,
-    libraries: Sequence[str | Path] = (),
-    library: TaskLibrary | None = None,
-    model: str | None = None,
-    reuse: bool = True,
-    limits: JsonObject | None = None,
-    read_schema: Callable[[str, str], str] | None = None,
-) -> StoredProgram:
-    """Return a self-contained copy of a program, with libraries and schemas; raise InvalidProgram.
-
-    `read_schema` returns the text of a schema file, given its path and the file that names it.
-    """
-    texts = [file_text(file) for path in libraries for file in find_files(library_path(path))]
-    if library is not None and len(library):
-        texts.append(print_library(library))
-    stored = StoredProgram(
-        _main_text(program),
-        libraries=tuple(texts),
-        model=model,
-        is_reusing=reuse,
-        limits=limits or {},
-    )
-    return stored.with_schemas(read_schema or schema_file_text)
-
-
-def check_program(program: StoredProgram, inputs: JsonObject, settings: Settings) -> None:
-    """Raise InvalidProgram with all problems found by the checks, before the first step is performed.
-
-    Also raise NothingToRun, and UnusedInputs for inputs that the program does not use.
-    """
-    # Imported here: not needed to resume a run.
-    from weft.effects.checks import project_names, require_valid
-
-    forms = [form for text in program.libraries for form in text.definitions().forms]
-    definitions = [form for form in forms if isinstance(form, Template | Define)]
-    known = project_names(settings, program.schema_text)
-    main, bound = main_of(program, inputs)
-    require_valid(main, definitions, known, bound)
-    reject_unused_inputs(program, inputs)
-
-
-def check_models(program: StoredProgram, settings: ModelsSettings) -> None:
-    """Raise ModelUnusable if the program may use a model that is not available."""
-    # Imported here: not needed to resume a run.
-    from weft.effects.asked_models import require_models
-    from weft.effects.checks import library_of
-
-    forms = [form for text in program.libraries for form in text.definitions().forms]
-    require_models(
-        program.main.read().forms,
-        library_of(forms),
-        lambda: settings,
-        os.environ,
-        model=program.model,
-        functions=[form for form in forms if isinstance(form, Define)],
-    )
-
-
-def run_name(program: StoredProgram) -> str:
-    """Return the default name of a run: the name of its template or file."""
-    if program.entry is not None:
-        return program.entry
-    name = program.main.name
-    return "program" if name.startswith("<") else Path(name).stem or "program"
-
-
-def _main_text(program: "AnyProgram | StoredText") -> StoredText:
-    if isinstance(program, StoredText):
-        return program
-    if isinstance(program, str):
-        return StoredText("<text>", program)
-    if isinstance(program, Path):
-        return file_text(program)
-    built: Program = read(program)
-    return print_text(built)

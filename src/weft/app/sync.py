@@ -1,14 +1,13 @@
-"""Synchronous API for scripts and notebooks: an `App` on an event loop in its own thread."""
+"""Synchronous API for scripts and notebooks: an `App` in the event loop of all synchronous calls."""
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from weft.aio import run_sync
 from weft.app.app import App
-from weft.app.submission import named_templates, task_templates
 from weft.engine.limits import EngineLimits
 from weft.executors.registry import ExecutorRegistry
 from weft.ids import TaskId
@@ -16,9 +15,10 @@ from weft.store.models import RegisteredTemplate
 from weft.store.protocol import TaskFilter
 from weft.tasks.events import Event
 from weft.tasks.flow import Flow
-from weft.tasks.record import JsonObject, Task
+from weft.tasks.record import Task
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 INTERRUPT_GRACE_SECONDS = 2.0
 """How long running tasks may continue after Ctrl-C."""
@@ -35,18 +35,24 @@ def open_app(
     return SyncApp(db, user_id=user_id, limits=limits, executors=executors)
 
 
+def _forward(
+    method: Callable[Concatenate[App, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["SyncApp", P], T]:
+    """Return a method that waits for a method of `App`."""
+
+    @wraps(method)
+    def call(self: "SyncApp", /, *arguments: P.args, **options: P.kwargs) -> T:
+        return run_sync(lambda: method(self._app, *arguments, **options))
+
+    return call
+
+
 class SyncApp:
     """The methods of `App`, without `await`."""
 
     def __init__(self, db: str | Path | None = None, **settings: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="weft", daemon=True)
-        self._thread.start()
-        try:
-            self._app = self._wait(App.open(db, **settings))
-        except BaseException:
-            self._stop_loop()
-            raise
+        self._app = run_sync(lambda: App.open(db, **settings))
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -58,21 +64,23 @@ class SyncApp:
         self.close(grace_seconds=INTERRUPT_GRACE_SECONDS if is_interrupted else None)
 
     def close(self, *, grace_seconds: float | None = None) -> None:
-        """Stop running tasks, close the store and end the thread."""
-        if self._thread.is_alive():
-            try:
-                self._wait(self._app.close(grace_seconds=grace_seconds))
-            finally:
-                self._stop_loop()
+        """Stop running tasks and close the store."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._wait(self._app.close(grace_seconds=grace_seconds))
 
     @property
     def executors(self) -> ExecutorRegistry:
         """Return the executors of this process."""
         return self._app.executors
 
-    def submit(self, document: Any) -> Flow:
-        """Check and store a flow."""
-        return self._wait(self._app.submit(document))
+    submit = _forward(App.submit)
+    cancel = _forward(App.cancel)
+    retry = _forward(App.retry)
+    get = _forward(App.get)
+    flow = _forward(App.flow_of)
+    copy = _forward(App.copy)
+    update = _forward(App.update)
 
     def run(self, flow: Any) -> Flow:
         """Run a flow until no task of it can start, and return it.
@@ -84,7 +92,7 @@ class SyncApp:
         try:
             self._wait(self._app.wait(root_id))
         except KeyboardInterrupt:
-            self._wait(self._app.store.stop_flow(root_id, owner=self._app.owner))
+            self._wait(self._app.stop_flow(root_id))
             raise
         return self.flow(root_id)
 
@@ -103,40 +111,17 @@ class SyncApp:
         self._wait(self._app.wait(root_id))
         return self.flow(root_id)
 
-    def cancel(self, task_id: TaskId, *, reason: str = "cancelled") -> tuple[TaskId, ...]:
-        """Cancel a task and the unfinished tasks of its subtree; return their ids."""
-        return self._wait(self._app.cancel(task_id, reason=reason))
-
-    def retry(self, task_id: TaskId) -> tuple[TaskId, ...]:
-        """Reset a failed task and the failed tasks of its subtree to pending; return their ids."""
-        return self._wait(self._app.retry(task_id))
-
-    def get(self, task_id: TaskId) -> Task:
-        return self._wait(self._app.get(task_id))
-
-    def flow(self, task_id: TaskId) -> Flow:
-        """Return the flow of a task."""
-        return self._wait(self._app.flow_of(task_id))
-
     def tasks(self, **wanted: Any) -> Sequence[Task]:
         """Return tasks, newest first; keywords are fields of `TaskFilter`: `tasks(status=..., limit=...)`."""
         return self._wait(self._app.list(TaskFilter(**wanted))).tasks
 
     def templates(self, names: Sequence[str] | None = None) -> Sequence[RegisteredTemplate]:
         """Return the registered templates: all, or those with the given names that exist."""
-        return self._wait(task_templates(self._app.store, self._app.owner, names))
+        return self._wait(self._app.library.find_all(names))
 
     def named_templates(self, names: Sequence[str]) -> dict[str, RegisteredTemplate]:
         """Return the templates of the given names or versions (`review@2`) that exist, by name."""
-        return self._wait(named_templates(self._app.store, self._app.owner, names))
-
-    def copy(self, task_id: TaskId, **options: Any) -> Flow:
-        """Copy a task and its subtree as a new pending flow; see `App.copy` for the options."""
-        return self._wait(self._app.copy(task_id, **options))
-
-    def update(self, task_id: TaskId, fields: JsonObject) -> Task:
-        """Set fields of a task and return it."""
-        return self._wait(self._app.update(task_id, fields))
+        return self._wait(self._app.library.find(names))
 
     def events(self, root_id: TaskId, *, after: int = 0) -> Iterator[Event]:
         """Yield the events of a flow as they happen, until the flow ends or is stopped."""
@@ -148,12 +133,7 @@ class SyncApp:
                 return
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def _stop_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        return run_sync(lambda: work)
 
 
 class _Ended(Exception):

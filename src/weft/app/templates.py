@@ -1,16 +1,16 @@
 """Task library of a store: read templates from files, check, register, list and remove them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from weft.app.app import App
+from weft.clock import Clock
 from weft.config.settings import Settings
 from weft.effects.checks import check_project_program, library_of
 from weft.errors import RequestError
-from weft.executors.builtin import BUILT_IN_IDS
-from weft.executors.registry import ExecutorRegistry
+from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
 from weft.language.ast import Program, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
@@ -21,8 +21,9 @@ from weft.language.signatures import argument_schema
 from weft.language.traversal import used_names
 from weft.runs.files import library_path, load_files, name_problems, schema_file_text, templates_of
 from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text
-from weft.store.models import AddedTemplate, NewTemplate, RegisteredTemplate, TemplateFacts
-from weft.store.protocol import Owner
+from weft.store.models import AddedTemplate, NewTemplate, TemplateFacts
+from weft.store.models import RegisteredTemplate as RegisteredTemplate
+from weft.store.protocol import Owner, TaskStore
 from weft.tasks.record import MAX_METHOD_CHARACTERS
 
 
@@ -64,43 +65,78 @@ def read_templates(paths: Iterable[str | Path]) -> ReadTemplates:
     return ReadTemplates(tuple(found), forms - len(found))
 
 
-async def add_templates(app: App, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
-    """Register templates for the app's owner, all or none; raise InvalidProgram with all problems."""
-    registered = await app.store.templates(owner=Owner(app.owner.user_id))
-    problems = [*_bad_names(templates, app.executors), *_find_problems(templates, registered, app.settings)]
-    if problems:
-        raise InvalidProgram(sort_problems(problems))
-    new = [_new_template(template) for template in templates]
-    return await app.store.add_templates(new, user_id=app.owner.user_id, now=app.now())
+class TemplateLibrary:
+    """The registered templates of a store, used on behalf of one owner."""
 
+    def __init__(
+        self,
+        store: TaskStore,
+        owner: Owner,
+        settings: Settings,
+        load_executors: Callable[[], ExecutorRegistry],
+        clock: Clock,
+    ) -> None:
+        """Initialize; `load_executors` returns the executors of this process."""
+        self._store = store
+        self._owner = owner
+        self._user_id = owner.user_id
+        self._settings = settings
+        self._load_executors = load_executors
+        self._clock = clock
 
-async def list_templates(app: App) -> Sequence[RegisteredTemplate]:
-    """Return the newest version of every template of the app's owner; for the operator, of all owners."""
-    return await app.store.templates(owner=app.owner)
+    async def add(self, templates: Sequence[Template]) -> Sequence[AddedTemplate]:
+        """Register templates for the owner, all or none; raise InvalidProgram with all problems."""
+        problems = [
+            *_bad_names(templates, self._load_executors()),
+            *_find_problems(templates, await self.find_all(), self._settings),
+        ]
+        if problems:
+            raise InvalidProgram(sort_problems(problems))
+        new = [_new_template(template) for template in templates]
+        return await self._store.add_templates(new, user_id=self._user_id, now=self._clock.now())
 
+    async def list(self) -> Sequence[RegisteredTemplate]:
+        """Return the newest version of every template of the owner; for the operator, of all owners."""
+        return await self._store.templates(owner=self._owner)
 
-async def show_template(app: App, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
-    """Return the template NAME or NAME@VERSION of the app's owner, and all versions of NAME."""
-    user_id = app.owner.user_id
-    template = await find_template(app.store, name, user_id=user_id)
-    return template, await app.store.template_versions(template.name, owner=Owner(user_id))
+    async def find_all(self, names: Collection[str] | None = None) -> Sequence[RegisteredTemplate]:
+        """Return the templates that tasks of the owner can name: all, or only those with the given names."""
+        return await self._store.templates(owner=Owner(self._user_id), names=names)
 
+    async def find(self, names: Iterable[str]) -> dict[str, RegisteredTemplate]:
+        """Return the templates of the given names or versions (`review@2`) that exist, by name."""
+        found = {}
+        for name in dict.fromkeys(names):
+            with suppress(UnknownTemplate):
+                found[name] = await find_template(self._store, name, user_id=self._user_id)
+        return found
 
-async def remove_template(app: App, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
-    """Remove a template, so that only NAME@VERSION finds its versions.
+    async def is_known(self, method: str) -> bool:
+        """Return whether a method of tasks is the name or a version of a template, of any owner."""
+        return bool(await self._store.known_templates([read_name(method).name]))
 
-    Raise UnknownTemplate, or TemplateInUse if other templates use it, unless `is_forced`.
-    """
-    user_id = app.owner.user_id
-    others = await app.store.templates(owner=Owner(user_id))
-    users = [one.name for one in others if name in one.facts.names]
-    if users and not is_forced:
-        raise TemplateInUse(name, users)
-    removed = await app.store.remove_template(name, user_id=user_id, now=app.now())
-    if removed is None:
-        await find_template(app.store, name, user_id=user_id)  # raises if the name is unknown
-        raise UnknownTemplate(name, hint=": a single version cannot be removed, give the name only")
-    return removed
+    async def show(self, name: str) -> tuple[RegisteredTemplate, Sequence[RegisteredTemplate]]:
+        """Return the template NAME or NAME@VERSION of the owner, and all versions of NAME."""
+        template = await find_template(self._store, name, user_id=self._user_id)
+        return template, await self._store.template_versions(template.name, owner=Owner(self._user_id))
+
+    async def remove(self, name: str, *, is_forced: bool = False) -> RegisteredTemplate:
+        """Remove a template, so that only NAME@VERSION finds its versions.
+
+        Raise UnknownTemplate, or TemplateInUse if other templates use it, unless `is_forced`.
+        """
+        users = [one.name for one in await self.find_all() if name in one.facts.names]
+        if users and not is_forced:
+            raise TemplateInUse(name, users)
+        removed = await self._store.remove_template(name, user_id=self._user_id, now=self._clock.now())
+        if removed is None:
+            await find_template(self._store, name, user_id=self._user_id)  # raises if the name is unknown
+            raise UnknownTemplate(name, hint=": a single version cannot be removed, give the name only")
+        return removed
+
+    async def for_checks(self) -> TaskLibrary:
+        """Return the templates of the owner as a library for checks."""
+        return library_of(form for one in await self.find_all() for form in stored_text(one).read().forms)
 
 
 def template_facts(template: Template) -> TemplateFacts:
@@ -151,9 +187,3 @@ def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> li
             message = f"'{name}' cannot be the name of a registered template: it {reason}"
             problems.append(LanguageProblem(template.span, "reserved-name", message))
     return problems
-
-
-async def known_templates(app: App) -> TaskLibrary:
-    """Return the templates of the app's owner as a library for checks."""
-    registered = await app.store.templates(owner=Owner(app.owner.user_id))
-    return library_of(form for one in registered for form in stored_text(one).read().forms)

@@ -1,57 +1,30 @@
-"""Composition root: open the store that the settings name, and create the executors that run programs."""
+"""Composition root: opens the store that the settings name, and creates engines, executors and effects.
 
-from collections.abc import Collection
+The parts are imported when they are needed: a command that only reads tasks loads neither engine nor models.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.clock import Clock
-from weft.config.sections import ModelsSettings
 from weft.config.settings import Settings, is_memory, is_postgresql
-from weft.effects.local import LocalEffects
 from weft.errors import MissingExtra
-from weft.evaluator.effects import Effects
-from weft.executors.protocol import Executor
-from weft.executors.registry import ExecutorRegistry
 from weft.ids import NewTaskId
-from weft.runs.executor import NewEffects, RegisteredExecutor, TemplateExecutor
-from weft.runs.program import StoredProgram
-from weft.runs.templates import read_name
-from weft.store.protocol import TaskStore
+from weft.store.protocol import Owner, TaskStore
 
-
-def with_programs(
-    executors: ExecutorRegistry,
-    store: TaskStore,
-    new_effects: NewEffects | None,
-    *,
-    clock: Clock,
-    new_id: NewTaskId,
-    concurrency: int,
-    models: ModelsSettings,
-) -> ExecutorRegistry:
-    """Return the executors plus those that run programs and registered templates of this store."""
-    programs = TemplateExecutor(
-        store,
-        new_effects or project_effects,
-        clock=clock,
-        new_id=new_id,
-        concurrency=concurrency,
-        models=models,
-    )
-
-    async def find_more(methods: Collection[str]) -> list[Executor]:
-        """Return an executor for each method that names a registered template of any owner."""
-        names = {method: read_name(method).name for method in methods}
-        known = await store.known_templates(names.values())
-        return [RegisteredExecutor(method, programs) for method, name in names.items() if name in known]
-
-    registry = ExecutorRegistry(executors, find_more=find_more)
-    registry.register(programs)
-    return registry
-
-
-def project_effects(program: StoredProgram) -> Effects:
-    """Return the default effects of a program: the project's, in the folder of the program."""
-    return LocalEffects(model=program.model, folder=program.folder)
+if TYPE_CHECKING:
+    from weft.app.run_records import RunRecords
+    from weft.app.templates import TemplateLibrary
+    from weft.effects.local import EffectHooks, LocalEffects
+    from weft.engine.engine import Engine
+    from weft.engine.limits import EngineLimits
+    from weft.engine.scheduler import Scheduler
+    from weft.executors.protocol import Executor
+    from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import NewEffects, TemplateExecutor
+    from weft.runs.program import StoredProgram
 
 
 async def open_store(
@@ -62,7 +35,6 @@ async def open_store(
     `clock` replaces the clock of the store (the PostgreSQL server, or this machine with SQLite).
     """
     if is_postgresql(settings.db):
-        # Imported here: asyncpg is an optional dependency and slow to import.
         try:
             from weft.store.postgresql.connection import Timeouts
             from weft.store.postgresql.store import PostgresqlStore
@@ -71,7 +43,7 @@ async def open_store(
                 raise
             raise MissingExtra(extra="postgresql", purpose="a PostgreSQL store") from error
 
-        timeouts = Timeouts(away_seconds=settings.away_seconds)
+        timeouts = Timeouts(away_seconds=settings.store.away_seconds)
         return await PostgresqlStore.open(settings.db, must_exist=must_exist, timeouts=timeouts, clock=clock)
     from weft.store.sqlite.store import SqliteStore
 
@@ -81,6 +53,116 @@ async def open_store(
         Path(settings.db),
         synchronous=settings.sqlite_synchronous,
         must_exist=must_exist,
-        is_shared=settings.is_shared,
+        is_shared=settings.store.shared,
         clock=clock,
     )
+
+
+def project_executors(settings: Settings) -> "ExecutorRegistry":
+    """Return the executors of a project: built-in ones, those of `@executor`, and plug-ins."""
+    from weft.effects.tools import project_registry
+
+    return project_registry(settings)
+
+
+def program_executor_summary() -> str:
+    """Return the description of the executor that runs programs."""
+    from weft.runs.executor import TemplateExecutor
+
+    return TemplateExecutor.summary
+
+
+def new_engine(
+    store: TaskStore,
+    executors: "ExecutorRegistry | None",
+    settings: Settings,
+    limits: "EngineLimits | None",
+    *,
+    load_executors: "Callable[[], ExecutorRegistry]",
+    new_effects: "NewEffects | None",
+    hooks: "EffectHooks | None",
+    clock: Clock,
+    new_id: NewTaskId,
+) -> "Engine":
+    """Return an engine with these executors, and those that run programs and templates of the store.
+
+    If `executors` is None, they are loaded when a task names one: the run of a program needs none of them.
+    """
+    from weft.engine.engine import Engine
+    from weft.engine.limits import EngineLimits
+    from weft.runs.executor import TemplateExecutor
+
+    limits = limits or EngineLimits(lease_seconds=settings.lease_seconds)
+    programs = TemplateExecutor(
+        store,
+        new_effects or partial(project_effects, settings, hooks),
+        clock=clock,
+        new_id=new_id,
+        concurrency=limits.concurrency,
+        models=settings.models,
+    )
+    known = with_programs(executors, store, programs, load_executors)
+    return Engine(store, known, limits=limits, secrets=settings.secrets)
+
+
+def with_programs(
+    executors: "ExecutorRegistry | None",
+    store: TaskStore,
+    programs: "TemplateExecutor",
+    load_executors: "Callable[[], ExecutorRegistry]",
+) -> "ExecutorRegistry":
+    """Return the executors plus those that run programs and registered templates of the store."""
+    from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import RegisteredExecutor
+    from weft.runs.templates import read_name
+
+    async def find_more(methods: Collection[str]) -> "list[Executor]":
+        """Return an executor for each method that names one of the project, or a template of any owner."""
+        found: list[Executor] = []
+        if executors is None:
+            loaded = load_executors()
+            found = [entry.executor for one in methods if (entry := loaded.find(one)) and entry.executor]
+        names = {method: read_name(method).name for method in set(methods) - {one.id for one in found}}
+        known = await store.known_templates(names.values())
+        return found + [RegisteredExecutor(one, programs) for one, name in names.items() if name in known]
+
+    registry = ExecutorRegistry(executors, find_more=find_more)
+    registry.register(programs)
+    return registry
+
+
+def project_effects(
+    settings: Settings, hooks: "EffectHooks | None", program: "StoredProgram"
+) -> "LocalEffects":
+    """Return the effects of a program: the project's, in the folder of the program."""
+    from weft.effects.local import EffectHooks
+
+    own = settings if settings.apply_to(program.folder) else None
+    return (hooks or EffectHooks()).effects(model=program.model, folder=program.folder, settings=own)
+
+
+def new_scheduler(store: TaskStore, clock: Clock, new_id: NewTaskId) -> "Scheduler":
+    """Return the scheduler of a worker."""
+    from weft.engine.scheduler import Scheduler
+
+    return Scheduler(store, clock, new_id=new_id)
+
+
+def open_library(
+    store: TaskStore,
+    owner: Owner,
+    settings: Settings,
+    load_executors: "Callable[[], ExecutorRegistry]",
+    clock: Clock,
+) -> "TemplateLibrary":
+    """Return the task library of the store."""
+    from weft.app.templates import TemplateLibrary
+
+    return TemplateLibrary(store, owner, settings, load_executors, clock)
+
+
+def open_runs(store: TaskStore, settings: Settings) -> "RunRecords":
+    """Return the program runs of the store."""
+    from weft.app.run_records import RunRecords
+
+    return RunRecords(store, settings.models)

@@ -1,21 +1,18 @@
 """`weft check`."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from weft.app.checking import check_programs
+from weft.app.sources import read_programs
+from weft.cli.display.output import plural, print_json, printable
+from weft.cli.display.problems import print_problems
 from weft.cli.invoke import echo
-from weft.cli.options import store_options, surface_option
+from weft.cli.options import read_stdin, surface_option
+from weft.cli.store_access import StoreOptions, store_options
+from weft.config.settings import load_settings
 from weft.errors import EXIT_INVALID
-
-if TYPE_CHECKING:
-    from weft.language.diagnostics import LanguageProblem
-    from weft.language.library import TaskDefinition
-    from weft.language.reading import Surface
-    from weft.runs.files import LoadedFile
-
-_UNREADABLE_FILE_CODES = frozenset({"unbound-name", "unknown-task"})
-"""Codes of problems that an unreadable file may cause; not reported if a file could not be read."""
+from weft.language.diagnostics import sort_problems
+from weft.language.reading import Surface
 
 
 @click.command()
@@ -25,11 +22,9 @@ _UNREADABLE_FILE_CODES = frozenset({"unbound-name", "unknown-task"})
 @store_options
 def check(
     paths: tuple[str, ...],
-    surface: "Surface | None",
+    surface: Surface | None,
     is_registered: bool,
-    db: str | None,
-    user: str | None,
-    is_json: bool,
+    store: StoreOptions,
 ) -> int:
     """Check programs for problems without running them.
 
@@ -43,17 +38,11 @@ def check(
       weft check review.xml
       weft check templates/ --registered
     """
-    # Imported here: keeps --help fast.
-    from weft.cli.display.output import plural, print_json, printable
-    from weft.cli.display.problems import print_problems
-    from weft.cli.program_args import read_programs
-    from weft.language.diagnostics import sort_problems
-
-    loaded, problems = read_programs(paths, surface)
-    registered = _registered(db, user) if is_registered else {}
-    checked, inputs = _check_programs(loaded, problems, registered)
+    loaded, problems = read_programs(paths, surface, read_stdin)
+    registered = store.run(lambda app: app.library.for_checks()).tasks if is_registered else {}
+    checked, inputs = check_programs(loaded, problems, registered, load_settings())
     found = sort_problems([*problems, *checked])
-    if is_json:
+    if store.is_json:
         print_json({"problems": [problem.as_json() for problem in found], "inputs": inputs})
     else:
         print_problems(found, to_stderr=False)
@@ -65,44 +54,3 @@ def check(
             summary = f"{plural(len(found), 'problem')} in {plural(len(files), 'file')}"
         echo(summary, err=True)
     return EXIT_INVALID if found else 0
-
-
-def _check_programs(
-    loaded: "list[LoadedFile]",
-    problems: "list[LanguageProblem]",
-    registered: "dict[str, TaskDefinition]",
-) -> "tuple[list[LanguageProblem], dict[str, list[str]]]":
-    """Return the problems of all programs, which can use each other's templates, and their inputs by file."""
-    from weft.config.settings import load_settings
-    from weft.effects.checks import check_project_program
-    from weft.language.library import TaskLibrary, definition_of
-    from weft.runs.files import schema_file_text, templates_of
-
-    owners: dict[str, tuple[LoadedFile, TaskDefinition]] = {}
-    for one in loaded:
-        for template in templates_of([one]):
-            owners.setdefault(template.name, (one, definition_of(template)))
-    mentioned = frozenset().union(*(one.mentioned for one in loaded))
-    unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
-    settings = load_settings()
-    found = []
-    inputs: dict[str, list[str]] = {}
-    for one in loaded:
-        library = TaskLibrary()
-        own = {name for name, (owner, _) in owners.items() if owner is one}
-        others = {name: known for name, (_, known) in owners.items() if name not in own}
-        library.tasks = {name: known for name, known in registered.items() if name not in own} | others
-        verdict = check_project_program(
-            one.program, library, settings, schemas=schema_file_text, mentioned=mentioned
-        )
-        found += verdict.problems
-        if verdict.inputs:
-            inputs[one.name] = list(verdict.inputs)
-    return [problem for problem in found if not unread or problem.code not in _UNREADABLE_FILE_CODES], inputs
-
-
-def _registered(db: str | None, user: str | None) -> "dict[str, TaskDefinition]":
-    from weft.app.templates import known_templates
-    from weft.cli.invoke import with_app
-
-    return with_app(db, user, known_templates).tasks

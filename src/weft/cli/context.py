@@ -2,16 +2,18 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from weft.cli.invoke import echo
-from weft.cli.options import TEXT, json_option
+from weft.app.memory import add_commit_times, find_context
+from weft.cli.display.model_events import EffectDisplay
+from weft.cli.display.output import print_json, print_table, printable
+from weft.cli.eval import run
+from weft.cli.invoke import echo, echo_status
+from weft.cli.options import TEXT, index_db_option, json_option
 from weft.errors import EXIT_FAILED
-
-if TYPE_CHECKING:
-    from weft.evaluator.effects import ContextQuery
+from weft.evaluator.effects import ContextQuery
 
 MAX_SHOWN_WORDS = 6
 """How many matched words a row shows; --explain shows all."""
@@ -50,9 +52,7 @@ MAX_SHOWN_WORDS = 6
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Search this folder instead of the project's roots. May be repeated.",
 )
-@click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+@index_db_option
 @json_option
 def context(
     query: str,
@@ -79,70 +79,25 @@ def context(
     """
     if not query.strip():
         raise click.UsageError("QUERY is blank: give the words to search for")
-    # Imported here: keeps --help fast.
-    from weft.cli.eval import run
-    from weft.evaluator.effects import ContextQuery
-
     wanted = ContextQuery(
         query=query, matching_strategy=strategy, limit=limit, rerank=True if is_ranked else None
     )
-    result = run(lambda: _search(wanted, model, roots, db))
+    display = EffectDisplay()
+    hooks = display.hooks()
+    try:
+        result = run(lambda: find_context(wanted, hooks, model=model, roots=roots, db=db))
+    finally:
+        display.end()
     if is_explained:
-        _add_commit_times(result["matches"])
+        add_commit_times(result["matches"])
     if is_json:
-        from weft.cli.display.output import print_json
-
         print_json(result)
     else:
         _print(result, is_explained=is_explained)
     return EXIT_FAILED if result.get("error") and not result["matches"] else 0
 
 
-async def _search(
-    query: "ContextQuery", model: str | None, roots: tuple[Path, ...], db: str | None
-) -> dict[str, Any]:
-    from weft.cli.display.index_progress import IndexingLine
-    from weft.cli.display.model_events import ModelEventPrinter
-    from weft.cli.models.fetch import fetch_model
-    from weft.effects.local import LocalEffects
-    from weft.evaluator.effects import Step
-
-    line = IndexingLine()
-    effects = LocalEffects(
-        model=model,
-        on_event=ModelEventPrinter().print_event,
-        fetch=fetch_model,
-        memory_roots=roots or None,
-        memory_db=db,
-        on_indexing=line.show,
-    )
-    try:
-        return await effects.get_context(Step("1", query), query)
-    finally:
-        line.end()
-        await effects.close()
-
-
-def _add_commit_times(items: list[dict[str, Any]]) -> None:
-    """Add `committed_at` to the metadata of items with files in git."""
-    from weft.config.settings import base_folder, read_project, working_folder
-    from weft.memory.files.git import commit_times
-
-    base = base_folder(read_project(working_folder()))
-    by_root: dict[str, dict[str, dict[str, Any]]] = {}
-    for item in items:
-        root = item["metadata"]["root"]
-        relative = (base / item["source_path"]).relative_to(root)
-        by_root.setdefault(root, {})[str(relative)] = item["metadata"]
-    for root, known in by_root.items():
-        for path, time in commit_times(Path(root), list(known)).items():
-            known[path]["committed_at"] = time
-
-
 def _print(result: dict[str, Any], *, is_explained: bool) -> None:
-    from weft.cli.display.output import print_table, printable
-    from weft.cli.invoke import echo_status
-
     if result.get("error"):
         echo_status(f"warning: {printable(result['error'])}")
     rows = [_row(item, is_explained=is_explained) for item in result["matches"]]
@@ -153,8 +108,6 @@ def _print(result: dict[str, Any], *, is_explained: bool) -> None:
 
 
 def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:
-    from weft.cli.display.output import printable
-
     score = f"{item.get('relevance_score', 1.0):.2f}"
     return printable(item["id"]), score, printable(_why(item, is_explained=is_explained))
 

@@ -1,27 +1,26 @@
 """`weft doctor`: check the installation, the store and the project."""
 
+import asyncio
 import os
 import sqlite3
 import sys
 import zoneinfo
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
 
+from weft.app.host import StoreNotFound
+from weft.app.models import default_problem, embedded_availability, list_models
 from weft.cli.display.output import plural, print_json, printable
-from weft.cli.invoke import echo, styled, with_app
-from weft.cli.options import store_options
+from weft.cli.invoke import echo, styled
+from weft.cli.store_access import StoreOptions, store_options
+from weft.cli.tools import list_tools, missing_tool_paths
+from weft.config.settings import load_settings
 from weft.errors import EXIT_FAILED, WeftError
-from weft.store.errors import StoreNotFound
+from weft.integrations.aider.install import SIZE, VERSION, find_aider
 from weft.version import __version__
-
-if TYPE_CHECKING:
-    from weft.config.sections import ModelsSettings
-    from weft.llm.models import ModelAvailability
-
 
 _OLDEST_SQLITE = (3, 37, 0)
 """First version with STRICT tables."""
@@ -37,14 +36,14 @@ class Check(Struct, frozen=True):
 
 @click.command()
 @store_options
-def doctor(db: str | None, user: str | None, is_json: bool) -> int:
+def doctor(store: StoreOptions) -> int:
     """Check the installation, the store, models and tools; exit 1 if a check fails.
 
     No model is called and no server is started.
     """
-    checks = [_python(), _sqlite(), _time_zones(), _postgresql_driver(), _store(db, user)]
-    checks += [Check(*found) for found in project_checks()]
-    if is_json:
+    checks = [_python(), _sqlite(), _time_zones(), _postgresql_driver(), _store(store)]
+    checks += project_checks()
+    if store.is_json:
         print_json(
             {"checks": [{"name": check.name, "ok": check.is_ok, "found": check.found} for check in checks]}
         )
@@ -80,9 +79,9 @@ def _postgresql_driver() -> Check:
     )
 
 
-def _store(db: str | None, user: str | None) -> Check:
+def _store(options: StoreOptions) -> Check:
     try:
-        store = with_app(db, user, lambda app: app.describe())
+        store = options.run(lambda app: app.describe())
     except StoreNotFound as error:
         return Check("store", True, error.message)
     except WeftError as error:
@@ -93,11 +92,7 @@ def _store(db: str | None, user: str | None) -> Check:
     return Check("store", not store.problems, f"{store.location} ({what}; {counts}){problems}")
 
 
-Found = tuple[str, bool, str]
-"""Name of a check, whether it passed, and what was found."""
-
-
-def project_checks() -> list[Found]:
+def project_checks() -> list[Check]:
     """Check models, tools, the local runtime and aider, without network requests or servers."""
     checks: dict[str, Callable[[], tuple[bool, str]]] = {
         "models": _models,
@@ -105,7 +100,7 @@ def project_checks() -> list[Found]:
         "runtime": _runtime,
         "aider": _aider,
     }
-    return [(name, *_run_check(check)) for name, check in checks.items()]
+    return [Check(name, *_run_check(check)) for name, check in checks.items()]
 
 
 def _run_check(check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
@@ -117,39 +112,18 @@ def _run_check(check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
 
 def _models() -> tuple[bool, str]:
     """Check that all configured models are usable; built-in providers need not be configured."""
-    from weft.cli.models.commands import embedded_availability
-    from weft.config.settings import load_settings
-    from weft.llm.models import verdicts
-
     settings = load_settings().models
-    found = verdicts(settings, os.environ, embedded_availability())
+    found = list_models(settings)
     wanted = {*settings.providers, *settings.aliases}
     problems = [f"{one.name}: {one.why}" for one in found if one.name in wanted and not one.is_usable]
-    default = settings.default or "local:auto"
-    if settings.default is not None and (problem := _default_problem(default, settings, found)):
+    if problem := default_problem(settings, found):
         problems.append(f"default: {problem}")
     usable = sum(one.is_usable and one.kind == "provider" for one in found)
-    summary = f"default {default}; {plural(usable, 'usable provider')}"
+    summary = f"default {settings.default or 'local:auto'}; {plural(usable, 'usable provider')}"
     return not problems, "; ".join([summary, *problems])
 
 
-def _default_problem(
-    default: str, settings: "ModelsSettings", found: "tuple[ModelAvailability, ...]"
-) -> str | None:
-    """Return why the default model is not usable, None if it is."""
-    from weft.llm.models import model_name_problem, resolved
-
-    if problem := model_name_problem(default, settings):
-        return problem
-    provider = resolved(default, settings).provider
-    return next((one.why for one in found if one.name == provider and not one.is_usable), None)
-
-
 def _tools() -> tuple[bool, str]:
-    import asyncio
-
-    from weft.cli.tools import list_tools, missing_tool_paths
-
     problems = missing_tool_paths()
     tools = asyncio.run(list_tools(is_connecting=False))
     problems += [f"{one.name}: {one.error}" for one in tools if one.error]
@@ -157,8 +131,6 @@ def _tools() -> tuple[bool, str]:
 
 
 def _runtime() -> tuple[bool, str]:
-    from weft.cli.models.commands import embedded_availability
-
     found = embedded_availability()
     usable = [one.name for one in found if one.is_usable]
     if usable:
@@ -168,9 +140,6 @@ def _runtime() -> tuple[bool, str]:
 
 def _aider() -> tuple[bool, str]:
     """Return where aider is; a missing aider is not a failure, because it is installed on first use."""
-    from weft.config.settings import load_settings
-    from weft.integrations.aider.install import SIZE, VERSION, find_aider
-
     settings = load_settings().executors.aider
     found = find_aider(settings, os.environ)
     if found is not None:

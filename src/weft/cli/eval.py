@@ -1,36 +1,35 @@
 """`weft eval`: evaluate an expression or a program."""
 
 import asyncio
-import os
 import signal
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from greenlet import getcurrent
 from msgspec import Struct, structs
 
-from weft.app.evaluation import require_sound
-from weft.cli.display.index_progress import IndexingLine
-from weft.cli.display.model_events import ModelEventPrinter
-from weft.cli.display.output import printable
-from weft.cli.display.questions import person_to_ask
-from weft.cli.invoke import echo
-from weft.cli.models.fetch import fetch_model
-from weft.cli.options import binding_options, evaluation_options, json_option, model_options, surface_option
-from weft.config.settings import load_settings
-from weft.effects.asked_models import require_models
-from weft.effects.local import LocalEffects
+from weft.app.evaluation import Evaluation, read_text
+from weft.app.sources import STDIN, read_program
+from weft.cli.display.model_events import EffectDisplay
+from weft.cli.display.values import print_usage, print_value, print_value_json, usage_json
+from weft.cli.options import (
+    binding_options,
+    evaluation_options,
+    json_option,
+    model_options,
+    read_bindings,
+    read_stdin,
+    surface_option,
+)
+from weft.cli.store_access import tracing
 from weft.evaluator.branches import Branch
 from weft.evaluator.budget import EvaluationLimits
-from weft.evaluator.evaluator import Evaluator
-from weft.language.ast import Define, Program
-from weft.language.file_paths import find_required_files
-from weft.runs.files import library_path, load_definitions
+from weft.language.ast import Program
+from weft.language.reading import Surface
 
-if TYPE_CHECKING:
-    from weft.language.reading import Surface
+T = TypeVar("T")
 
 
 @click.command("eval")
@@ -49,7 +48,7 @@ def eval_command(
     file: str | None,
     settings: tuple[str, ...],
     secrets: tuple[str, ...],
-    surface: "Surface | None",
+    surface: Surface | None,
     shows_usage: bool,
     is_json: bool,
     **options: Any,
@@ -67,34 +66,25 @@ def eval_command(
       weft eval '(+ 1 2)'
       weft eval --file review.xml --set code=@src/app.py
     """
-    # Imported here: keeps --help fast.
-    from weft.cli.display.values import print_usage, print_value, print_value_json, usage_json
-    from weft.cli.invoke import tracing
-    from weft.cli.options import read_bindings
-
     program = _read_program(expression, file, surface)
     bindings = read_bindings(settings, secrets)
-
-    evaluation = Evaluation(EvaluationOptions(**options))
+    evaluation = ShownEvaluation(EvaluationOptions(**options))
 
     async def work() -> Any:
         try:
             await evaluation.load()
-            evaluation.require_sound(program, bindings)
-            evaluation.require_models(program)
-            await evaluation.require_files(program, bindings)
-            return await evaluation.evaluator.evaluate(program, bindings)
+            return await evaluation.evaluate(program, bindings)
         finally:
             await evaluation.close()
 
-    ledger = evaluation.effects.ledger
+    ledger = evaluation.ledger
     is_in_document = False
     try:
         with tracing():
             value = run(work)
         is_in_document = is_json
     finally:
-        evaluation.model_events.end()
+        evaluation.display.end()
         if ledger.entries and (shows_usage or not is_in_document):
             print_usage(ledger, as_tree=shows_usage)
     if is_json:
@@ -103,20 +93,12 @@ def eval_command(
         print_value(value)
 
 
-def _read_program(expression: str | None, file: str | None, surface: "Surface | None") -> "Program":
-    from weft.cli.program_args import STDIN, read_one, read_stdin
-    from weft.language.reading import read_text
-
+def _read_program(expression: str | None, file: str | None, surface: Surface | None) -> Program:
     if (expression is None) == (file is None):
         raise click.UsageError("give either an expression, - for standard input, or --file FILE")
-    if file is not None:
-        return read_one(file, surface)
-    if expression == STDIN:
-        return read_stdin(surface)
+    if file is not None or expression == STDIN:
+        return read_program(file or STDIN, surface, read_stdin)
     return read_text(expression or "", "<eval>", surface)
-
-
-T = TypeVar("T")
 
 
 class EvaluationOptions(Struct, frozen=True, kw_only=True):
@@ -138,57 +120,22 @@ class EvaluationOptions(Struct, frozen=True, kw_only=True):
         return limits if self.max_steps is None else structs.replace(limits, operations=self.max_steps)
 
 
-class Evaluation:
-    """An evaluator with its effects, and the templates and functions of the given libraries."""
+class ShownEvaluation(Evaluation):
+    """An evaluation with the effects of the project, which shows them on standard error."""
 
     def __init__(self, options: EvaluationOptions) -> None:
-        self._options = options
-        self.model_events = ModelEventPrinter()
-        self._indexing = IndexingLine()
-        self.effects = LocalEffects(
-            log_message=_print_message,
-            model=options.model,
-            on_event=self.model_events.print_event,
-            is_streaming=options.is_streaming,
-            ask_person=person_to_ask(),
-            fetch=fetch_model,
-            on_indexing=self._indexing.show,
-            resolves_from_cwd=True,
+        self.display = EffectDisplay()
+        effects = self.display.hooks(is_streaming=options.is_streaming).effects(
+            model=options.model, resolves_from_cwd=True
         )
-        self.evaluator = Evaluator(self.effects, limits=options.limits())
-        self._functions: list[Define] = []
-
-    def require_models(self, program: Program) -> None:
-        """Raise ModelUnusable if the program may use a model that is not available."""
-        require_models(
-            program.forms,
-            self.evaluator.library,
-            lambda: load_settings().models,
-            os.environ,
-            model=self._options.model,
-            functions=self._functions,
-        )
-
-    async def require_files(self, program: Program, bindings: Mapping[str, Any]) -> None:
-        """Raise TaskFailed if a file that the program is certain to read does not exist."""
-        definitions = [*(one.template for one in self.evaluator.library), *self._functions]
-        await self.effects.require_files(find_required_files(program.forms, definitions, bindings))
+        super().__init__(effects, limits=options.limits())
+        self.ledger = effects.ledger
+        self.close = effects.close
+        self._libraries = options.libraries
 
     async def load(self) -> None:
-        libraries = [library_path(library) for library in self._options.libraries]
-        if libraries:
-            definitions = load_definitions(libraries)
-            self._functions = [form for form in definitions.forms if isinstance(form, Define)]
-            await self.evaluator.evaluate(definitions)
-
-    def require_sound(self, program: Program, bindings: Collection[str]) -> None:
-        """Raise InvalidProgram with all problems found by the checks, before the first effect."""
-        require_sound(program, self.evaluator, self.effects, bindings, self._functions)
-
-    async def close(self) -> None:
-        """Close models and tools."""
-        self._indexing.end()
-        await self.effects.close()
+        """Load the libraries of the options."""
+        await self.load_libraries(self._libraries)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | None = None) -> T:
@@ -223,11 +170,6 @@ def run(work: Callable[[], Coroutine[Any, Any, T]], runner: asyncio.Runner | Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _print_message(message: str) -> None:
-    for line in message.splitlines() or [""]:
-        echo(printable(line), err=True)
 
 
 def _interruption(number: int) -> BaseException:

@@ -1,22 +1,25 @@
 """`weft executors`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
+from weft.app.host import StoreNotFound
+from weft.app.wiring import program_executor_summary, project_executors
 from weft.cli.display.output import print_json, print_table, printable
 from weft.cli.invoke import echo
-from weft.cli.options import store_options
-
-if TYPE_CHECKING:
-    from weft.config.sections import ExecutorSettings
-    from weft.executors.registry import Registered
+from weft.cli.store_access import StoreOptions, store_options
+from weft.config.sections import ExecutorSettings
+from weft.config.settings import Settings
+from weft.executors.protocol import output_schema_of
+from weft.executors.registry import BUILT_IN, Registered
 
 
 @click.command()
 @click.argument("executor_id", metavar="[ID]", required=False)
 @store_options
-def executors(executor_id: str | None, db: str | None, user: str | None, is_json: bool) -> None:
+def executors(executor_id: str | None, store: StoreOptions) -> None:
     """List the executors that `schemas.method` of a task can name; with an ID, show its inputs.
 
     Executors are built into weft, come from installed plug-ins (entry points of the group weft.executors), or
@@ -28,30 +31,23 @@ def executors(executor_id: str | None, db: str | None, user: str | None, is_json
       weft executors
       weft executors command
     """
-    # Imported here: keeps --help fast.
-    from weft.config.settings import load_settings
-    from weft.effects.tools import project_registry
-
-    project = load_settings()
-    settings, registry = project.executors, project_registry(project)
+    project = store.settings()
+    settings, registry = project.executors, project_executors(project)
     known = {entry.id: _describe(entry, settings) for entry in registry.describe()}
-    known = {**_describe_templates(db, user), "template": _describe_program_executor(), **known}
+    known = {**_describe_templates(store, project), "template": _describe_program_executor(), **known}
     if executor_id is not None:
         if executor_id not in known or "error" in known[executor_id]:
             registry.get(executor_id)  # raises an error that says why it is not available
-        _show(known[executor_id], is_json=is_json)
+        _show(known[executor_id], is_json=store.is_json)
         return
     described = [known[name] for name in sorted(known)]
-    if is_json:
+    if store.is_json:
         print_json({"executors": described})
         return
     print_table(["ID", "TYPE", "SUMMARY"], [_row(entry) for entry in described])
 
 
-def _describe(entry: "Registered", settings: "ExecutorSettings") -> dict[str, Any]:
-    # Imported here: keeps --help fast.
-    from weft.executors.protocol import output_schema_of
-
+def _describe(entry: Registered, settings: ExecutorSettings) -> dict[str, Any]:
     if entry.executor is None:
         return {"id": entry.id, "source": entry.source, "error": entry.error}
     described = {
@@ -68,22 +64,13 @@ def _describe(entry: "Registered", settings: "ExecutorSettings") -> dict[str, An
 
 def _describe_program_executor() -> dict[str, Any]:
     """Describe the executor of programs, which the registry lacks: it needs an open store."""
-    # Imported here: keeps --help fast.
-    from weft.executors.registry import BUILT_IN
-    from weft.runs.executor import TemplateExecutor
-
-    return _entry("template", TemplateExecutor.summary, BUILT_IN, {"type": "object"})
+    return _entry("template", program_executor_summary(), BUILT_IN, {"type": "object"})
 
 
-def _describe_templates(db: str | None, user: str | None) -> dict[str, dict[str, Any]]:
+def _describe_templates(store: StoreOptions, settings: Settings) -> dict[str, dict[str, Any]]:
     """Describe the templates of the store, by name; empty if there is no store."""
-    # Imported here: keeps --help fast.
-    from weft.app.submission import task_templates
-    from weft.cli.invoke import with_app
-    from weft.store.errors import StoreNotFound
-
     try:
-        found = with_app(db, user, lambda app: task_templates(app.store, app.owner))
+        found = store.run(lambda app: app.library.find_all(), settings=settings)
     except StoreNotFound:
         return {}
     return {
@@ -118,8 +105,6 @@ def _show(entry: dict[str, Any], *, is_json: bool) -> None:
     if is_json:
         print_json(entry)
         return
-    import msgspec
-
     echo(f"{printable(entry['id'])}: {printable(entry['summary'])}")
     echo(f"type    {entry['type']}\nsource  {printable(entry['source'])}")
     if "settings" in entry:

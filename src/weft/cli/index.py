@@ -2,12 +2,20 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
-from weft.cli.display.index_progress import (
+from weft.app.memory import (
+    IndexReport,
     chosen_roots,
+    drop_from_index,
+    index_status,
+    update_index,
+    watch_index,
+)
+from weft.cli.display.index_progress import (
     echo_waiting,
     report_line,
     size_line,
@@ -17,14 +25,7 @@ from weft.cli.display.index_progress import (
 from weft.cli.display.output import escape_json, plural, print_json, print_table
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
-from weft.cli.options import TEXT, json_option
-
-if TYPE_CHECKING:
-    from weft.memory.protocol import IndexReport
-
-db_option = click.option(
-    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
-)
+from weft.cli.options import TEXT, index_db_option, json_option
 
 
 class PathsOrCommand(LazyGroup):
@@ -65,7 +66,7 @@ def index(**_: Any) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@db_option
+@index_db_option
 @json_option
 def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Index new and changed files; safe to interrupt.
@@ -73,15 +74,8 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     Without a PATH, updates the roots of `[memory]` or `[tools]` in weft.toml. Deleted files are removed from
     the index.
     """
-    # Imported here: keeps --help fast.
-    from weft.effects.memory import open_index
-
     roots = chosen_roots(paths)
-    index = open_index(db, on_wait=echo_waiting)
-    try:
-        report = with_bar(lambda on_progress: index.update(roots, on_progress))
-    finally:
-        index.close()
+    report = with_bar(lambda on_progress: update_index(db, roots, echo_waiting, on_progress))
     if is_json:
         print_json(report)
         return
@@ -91,22 +85,11 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@db_option
+@index_db_option
 @json_option
 def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
-    # Imported here: keeps --help fast.
-    from weft.effects.memory import find_index
-
-    index = find_index(db, on_wait=echo_waiting)
-    dropped = 0
-    if index is not None:
-        try:
-            before = len(index.status()["roots"])
-            index.drop([Path(path) for path in paths] or None)
-            dropped = before - len(index.status()["roots"])
-        finally:
-            index.close()
+    dropped = drop_from_index(db, [Path(path) for path in paths], echo_waiting)
     if is_json:
         print_json({"dropped": dropped})
     else:
@@ -114,26 +97,11 @@ def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
 
 
 @click.command()
-@db_option
+@index_db_option
 @json_option
 def status(db: str | None, is_json: bool) -> None:
     """Show the indexed folders, the number of files and the size of the index."""
-    # Imported here: keeps --help fast.
-    from weft.effects.memory import find_index
-
-    index = find_index(db)
-    if index is None:
-        if is_json:
-            print_json(
-                {"file": None, "roots": [], "files": 0, "chunks": 0, "text_bytes": 0, "index_bytes": 0}
-            )
-        else:
-            echo("no files are indexed; run: weft index")
-        return
-    try:
-        found = index.status()
-    finally:
-        index.close()
+    found = index_status(db)
     if is_json:
         print_json(found)
         return
@@ -156,28 +124,17 @@ def _when(seconds: float | None) -> str:
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
-@db_option
+@index_db_option
 @click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
 def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     """Update the index as files change, until Ctrl-C."""
-    # Imported here: keeps --help fast.
-    import msgspec
-
-    from weft.effects.memory import open_index
-    from weft.memory.index.watch import outputs_of, watch_roots
-
-    roots = chosen_roots(paths)
-    index = open_index(db, on_wait=echo_waiting)
     is_first = True
 
-    def print_update(report: "IndexReport") -> None:
+    def print_update(report: IndexReport) -> None:
         nonlocal is_first
         if not is_first and not (report.added or report.changed or report.removed):
             return
         is_first = False
         echo(escape_json(msgspec.json.encode(report)).decode() if is_json else report_line(report))
 
-    try:
-        watch_roots(index, roots, print_update, outputs=outputs_of((1, 2)))
-    finally:
-        index.close()
+    watch_index(db, chosen_roots(paths), echo_waiting, print_update)

@@ -2,10 +2,12 @@
 
 import click
 
+from weft.app.templates import RegisteredTemplate, read_templates
+from weft.cli.display.output import plural, print_bytes, print_json, print_table, printable, when
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
-from weft.cli.options import TEXT, store_options
-from weft.store.models import RegisteredTemplate
+from weft.cli.options import TEXT
+from weft.cli.store_access import StoreOptions, store_options
 from weft.tasks.record import JsonObject
 
 
@@ -30,7 +32,7 @@ def library() -> None:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @store_options
-def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool) -> None:
+def add(paths: tuple[str, ...], store: StoreOptions) -> None:
     """Register the templates of files and folders: all of them, or none.
 
     The templates are checked first, together with registered templates that use them. A changed template
@@ -42,14 +44,9 @@ def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool)
       weft library add review.xml
       weft library add templates/
     """
-    # Imported here: keeps --help fast.
-    from weft.app.templates import add_templates, read_templates
-    from weft.cli.display.output import plural, print_json, printable
-    from weft.cli.invoke import with_app
-
     read = read_templates(paths)
-    added = with_app(db, user, lambda app: add_templates(app, read.templates), must_exist=False)
-    if is_json:
+    added = store.run(lambda app: app.library.add(read.templates), must_exist=False)
+    if store.is_json:
         rows = [{**summary_json(one.template), "is_new": one.is_new} for one in added]
         print_json({"templates": rows, "left_out": read.left_out})
         return
@@ -64,15 +61,10 @@ def add(paths: tuple[str, ...], db: str | None, user: str | None, is_json: bool)
 
 @click.command("list")
 @store_options
-def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
+def list_templates(store: StoreOptions) -> None:
     """List the newest version of each registered template; without --user, of all owners."""
-    # Imported here: keeps --help fast.
-    from weft.app.templates import list_templates
-    from weft.cli.display.output import print_json, print_table, printable, when
-    from weft.cli.invoke import with_app
-
-    templates = with_app(db, user, list_templates)
-    if is_json:
+    templates = store.run(lambda app: app.library.list())
+    if store.is_json:
         print_json({"templates": [summary_json(one) for one in templates]})
         return
     if not templates:
@@ -96,20 +88,15 @@ def list_templates(db: str | None, user: str | None, is_json: bool) -> None:
 @click.argument("name", metavar="NAME", type=TEXT)
 @click.option("--force", "is_forced", is_flag=True, help="Remove it even if other templates use it.")
 @store_options
-def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json: bool) -> None:
+def remove(name: str, is_forced: bool, store: StoreOptions) -> None:
     """Remove a template, so that its name is no longer found; its versions are kept.
 
     Existing runs continue, and NAME@VERSION still works with `weft library show` and `weft run`. If the
     template is registered again, it gets the next version. A template that other templates use is not removed
     without --force.
     """
-    # Imported here: keeps --help fast.
-    from weft.app.templates import remove_template
-    from weft.cli.display.output import print_json, printable
-    from weft.cli.invoke import with_app
-
-    removed = with_app(db, user, lambda app: remove_template(app, name, is_forced=is_forced))
-    if is_json:
+    removed = store.run(lambda app: app.library.remove(name, is_forced=is_forced))
+    if store.is_json:
         print_json(summary_json(removed))
         return
     echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be used")
@@ -118,19 +105,14 @@ def remove(name: str, is_forced: bool, db: str | None, user: str | None, is_json
 @click.command()
 @click.argument("name", metavar="NAME[@VERSION]", type=TEXT)
 @store_options
-def show(name: str, db: str | None, user: str | None, is_json: bool) -> None:
+def show(name: str, store: StoreOptions) -> None:
     """Show the definition, arguments and versions of a template.
 
     NAME@VERSION shows one version, also of a removed template. Without --user, only templates without an
     owner are found.
     """
-    # Imported here: keeps --help fast.
-    from weft.app.templates import show_template
-    from weft.cli.display.output import print_bytes, print_json, printable, when
-    from weft.cli.invoke import with_app
-
-    template, versions = with_app(db, user, lambda app: show_template(app, name))
-    if is_json:
+    template, versions = store.run(lambda app: app.library.show(name))
+    if store.is_json:
         print_json(
             {
                 **summary_json(template),

@@ -54,11 +54,11 @@ class LazyGroup(click.Group):
     cls=LazyGroup,
     commands_in={
         "check": ("weft.cli.check:check", "Check programs for problems without running them."),
-        "run": ("weft.cli.run.command:run", "Run a program durably: every step is stored."),
+        "run": ("weft.cli.run:run", "Run a program durably: every step is stored."),
         "eval": ("weft.cli.eval:eval_command", "Evaluate an expression or a program; store nothing."),
         "print": ("weft.cli.print:print_command", "Print a program as S-expressions."),
         "repl": ("weft.cli.repl.command:repl", "Evaluate expressions interactively."),
-        "flow": ("weft.cli.flow.group:flow", "Submit and run flows of tasks."),
+        "flow": ("weft.cli.flow:flow", "Submit and run flows of tasks."),
         "tasks": ("weft.cli.tasks.group:tasks", "Inspect and manage stored tasks."),
         "library": ("weft.cli.library:library", "Register templates in the store, list and remove them."),
         "schedule": ("weft.cli.schedule:schedule", "List schedules, enable and disable them."),

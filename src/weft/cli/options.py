@@ -1,16 +1,21 @@
 """Options and arguments shared by several commands."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
+from functools import reduce
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from weft.config.paths import read_start
 from weft.errors import RequestError
 from weft.ids import TaskId, is_task_id
+from weft.limits import MAX_JSON_BYTES
+from weft.secrets.references import KEY, Secret
 from weft.text import decode_text, is_storable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,28 +23,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "is_json", is_flag=True, help="Print the result as one JSON document.")
 
 
+index_db_option = click.option(
+    "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
+)
+
 surface_option = click.option(
     "--format",
     "surface",
     type=click.Choice(["xml", "sexp"]),
     help="Format of the program. Default: by file suffix; standard input is XML if it begins with <.",
 )
-
-
-def store_options(command: F) -> F:
-    """Add --db, --user and --json."""
-    command = json_option(command)
-    command = click.option(
-        "--user",
-        metavar="USER",
-        help="Owner of new tasks; only this owner's tasks are visible. Environment variable: WEFT_USER. "
-        "Default: no owner, all tasks visible.",
-    )(command)
-    return click.option(
-        "--db",
-        metavar="FILE|URL",
-        help="Store to use: a SQLite file, postgresql://... or :memory: . Environment variable: WEFT_DB.",
-    )(command)
 
 
 COUNT = click.IntRange(0, 2**31 - 1)
@@ -92,10 +85,6 @@ def read_input(source: str) -> bytes:
 
     Reads at most one byte more than the size limit, so that callers can reject input that is too long.
     """
-    # Imported here: keeps --help fast.
-    from weft.config.paths import read_start
-    from weft.limits import MAX_JSON_BYTES
-
     try:
         if source == "-":
             if sys.stdin is None:
@@ -106,35 +95,51 @@ def read_input(source: str) -> bytes:
         raise UnreadableFile(f"{source}: {getattr(error, 'strerror', None) or error}") from error
 
 
-def evaluation_options(command: F) -> F:
-    """Add --library, --max-steps and --timeout."""
-    command = click.option(
-        "--timeout",
-        "timeout_seconds",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
-        help="Fail if the program takes longer than this.",
-    )(command)
-    command = click.option(
-        "--max-steps",
-        metavar="N",
-        type=click.IntRange(1, 2**53),
-        help="Maximum number of operations (calls and loop iterations), not of stored steps. "
-        "Default: 10 million.",
-    )(command)
-    return click.option(
+def read_stdin() -> bytes:
+    return read_input("-")
+
+
+def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Combine options to one decorator; help lists them in this order."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+evaluation_options = _all(
+    click.option(
         "--library",
         "libraries",
         metavar="PATH",
         multiple=True,
         help="Load templates and functions from a file, a folder, or a built-in library (weft:aider, "
         "weft:prompts). May be repeated.",
-    )(command)
+    ),
+    click.option(
+        "--max-steps",
+        metavar="N",
+        type=click.IntRange(1, 2**53),
+        help="Maximum number of operations (calls and loop iterations), not of stored steps. "
+        "Default: 10 million.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Fail if the program takes longer than this.",
+    ),
+)
+"""Adds --library, --max-steps and --timeout."""
 
-
-def binding_options(command: F) -> F:
-    """Add --set and --secret."""
-    command = click.option(
+binding_options = _all(
+    click.option(
+        "--set",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        type=TEXT,
+        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
+    ),
+    click.option(
         "--secret",
         "secrets",
         metavar="NAME[=VARIABLE]",
@@ -142,52 +147,51 @@ def binding_options(command: F) -> F:
         type=TEXT,
         help="Bind NAME to the value of an environment variable (default: NAME). "
         "The value is never shown. May be repeated.",
-    )(command)
-    return click.option(
-        "--set",
-        "settings",
-        metavar="NAME=VALUE",
-        multiple=True,
-        type=TEXT,
-        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
-    )(command)
+    ),
+)
+"""Adds --set and --secret."""
 
-
-def model_options(command: F) -> F:
-    """Add --model, --budget-tokens, --budget-cost and --stream."""
-    command = click.option(
-        "--stream",
-        "is_streaming",
-        is_flag=True,
-        help="Print responses of models to standard error as they arrive.",
-    )(command)
-    command = click.option(
-        "--budget-cost",
-        metavar="DOLLARS",
-        type=click.FloatRange(min=0),
-        help="Maximum cost of all model requests together, in US dollars.",
-    )(command)
-    command = click.option(
-        "--budget-tokens",
-        metavar="N",
-        type=click.IntRange(0, 2**53),
-        help="Maximum number of tokens of all model requests together.",
-    )(command)
-    return click.option(
+model_options = _all(
+    click.option(
         "--model",
         metavar="MODEL",
         type=TEXT,
         help="Model for tasks that do not name one: an alias, or provider:model. "
         "Environment variable: WEFT_MODEL.",
-    )(command)
+    ),
+    click.option(
+        "--budget-tokens",
+        metavar="N",
+        type=click.IntRange(0, 2**53),
+        help="Maximum number of tokens of all model requests together.",
+    ),
+    click.option(
+        "--budget-cost",
+        metavar="DOLLARS",
+        type=click.FloatRange(min=0),
+        help="Maximum cost of all model requests together, in US dollars.",
+    ),
+    click.option(
+        "--stream",
+        "is_streaming",
+        is_flag=True,
+        help="Print responses of models to standard error as they arrive.",
+    ),
+)
+"""Adds --model, --budget-tokens, --budget-cost and --stream."""
 
 
 def read_bindings(
-    settings: tuple[str, ...], secrets: tuple[str, ...], *, option: str | None = "--set"
+    settings: tuple[str, ...],
+    secrets: tuple[str, ...] = (),
+    *,
+    references: tuple[str, ...] = (),
+    option: str | None = "--set",
 ) -> dict[str, Any]:
-    """Parse NAME=VALUE settings and secrets into a dict; secrets are registered for redaction.
+    """Parse NAME=VALUE settings and secrets into a dict; raise UsageError if a name is given twice.
 
-    `option` is the option named in error messages, None for positional arguments.
+    `secrets` are read, and registered for redaction; of `references` only the names are stored. `option` is
+    the option named in error messages, None for positional arguments.
     """
     found: dict[str, Any] = {}
     for setting in settings:
@@ -195,6 +199,9 @@ def read_bindings(
         _add_binding(found, name, value)
     for setting in secrets:
         _add_binding(found, *_read_secret(setting))
+    for setting in references:
+        name, _, variable = setting.partition("=")
+        _add_binding(found, name, {KEY: variable or name})
     return found
 
 
@@ -222,10 +229,6 @@ def _read_secret(setting: str) -> tuple[str, Any]:
 
     The value comes from the environment: other users of the machine can read arguments.
     """
-    import os
-
-    from weft.secrets.references import Secret
-
     name, _, variable = setting.partition("=")
     variable = variable or name
     if not name.isprintable() or not name:

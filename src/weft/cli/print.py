@@ -1,13 +1,13 @@
 """`weft print`."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from weft.cli.options import surface_option
-
-if TYPE_CHECKING:
-    from weft.language.reading import Surface
+from weft.app.sources import read_program
+from weft.cli.display.output import print_bytes, print_json
+from weft.cli.options import read_stdin, surface_option
+from weft.language.dump import program_data, program_lines
+from weft.language.reading import Surface
+from weft.language.sexp import print_program
 
 
 @click.command("print")
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 )
 @surface_option
 @click.option("--json", "is_json", is_flag=True, help="Same as --to json.")
-def print_command(file: str, form: str, surface: "Surface | None", is_json: bool) -> None:
+def print_command(file: str, form: str, surface: Surface | None, is_json: bool) -> None:
     """Print a program as S-expressions, a syntax tree or JSON.
 
     FILE may be XML or S-expressions. The printed S-expressions are the same program, without its comments.
@@ -32,13 +32,7 @@ def print_command(file: str, form: str, surface: "Surface | None", is_json: bool
       weft print review.xml
       weft print review.xml --to tree
     """
-    # Imported here: keeps --help fast.
-    from weft.cli.display.output import print_bytes, print_json
-    from weft.cli.program_args import read_one
-    from weft.language.dump import program_data, program_lines
-    from weft.language.sexp import print_program
-
-    program = read_one(file, surface)
+    program = read_program(file, surface, read_stdin)
     if is_json or form == "json":
         print_json(program_data(program))
         return

@@ -1,12 +1,18 @@
 """`weft schedule`: list schedules, show due times, enable and disable."""
 
+from datetime import UTC, datetime
+
 import click
 
+from weft.app.app import TaskFilter
 from weft.cli.display.output import print_json, print_table, printable, when
-from weft.cli.invoke import echo, with_app
+from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
-from weft.cli.options import COUNT, TASK_ID, store_options
+from weft.cli.options import COUNT, TASK_ID
+from weft.cli.store_access import StoreOptions, store_options
 from weft.ids import TaskId
+from weft.tasks.parsing.problems import task_object
+from weft.tasks.schedules.schedule import NoSchedule, due_between, schedule_of, time_zone
 
 
 @click.group(
@@ -29,15 +35,10 @@ def schedule() -> None:
 @click.command("list")
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
 @store_options
-def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) -> None:
+def list_schedules(limit: int, store: StoreOptions) -> None:
     """List tasks with an enabled schedule, with the next due time and the time of the last firing."""
-    # Imported here: keeps --help fast.
-    from weft.store.protocol import TaskFilter
-    from weft.tasks.parsing.problems import task_object
-    from weft.tasks.schedules.schedule import time_zone
-
-    page = with_app(db, user, lambda app: app.list(TaskFilter(only_scheduled=True, limit=limit)))
-    if is_json:
+    page = store.run(lambda app: app.list(TaskFilter(only_scheduled=True, limit=limit)))
+    if store.is_json:
         print_json({"tasks": [task_object(task) for task in page.tasks], "total": page.total})
         return
     if not page.tasks:
@@ -64,20 +65,15 @@ def list_schedules(limit: int, db: str | None, user: str | None, is_json: bool) 
     "-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of due times."
 )
 @store_options
-def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is_json: bool) -> None:
+def next_times(task_id: TaskId, count: int, store: StoreOptions) -> None:
     """Show the next due times of a task, also while its schedule is disabled."""
-    # Imported here: keeps --help fast.
-    from datetime import UTC, datetime
-
-    from weft.tasks.schedules.schedule import NoSchedule, due_between, schedule_of
-
-    task = with_app(db, user, lambda app: app.get(task_id))
+    task = store.run(lambda app: app.get(task_id))
     schedule = schedule_of(task)
     if schedule is None:
         raise NoSchedule(task_id=task_id)
     now = datetime.now(UTC)
     times = due_between(schedule, after=now, until=datetime.max.replace(tzinfo=UTC), limit=count)
-    if is_json:
+    if store.is_json:
         print_json({"task_id": task_id, "enabled": task.schedule_enabled, "next": times})
         return
     for at in times:
@@ -91,25 +87,22 @@ def next_times(task_id: TaskId, count: int, db: str | None, user: str | None, is
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
-def enable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
+def enable(task_id: TaskId, store: StoreOptions) -> None:
     """Enable the schedule of a task; due times that passed while it was disabled are skipped."""
-    _switch(task_id, is_on=True, db=db, user=user, is_json=is_json)
+    _switch(task_id, is_on=True, store=store)
 
 
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
-def disable(task_id: TaskId, db: str | None, user: str | None, is_json: bool) -> None:
+def disable(task_id: TaskId, store: StoreOptions) -> None:
     """Disable the schedule of a task; runs that it has started continue."""
-    _switch(task_id, is_on=False, db=db, user=user, is_json=is_json)
+    _switch(task_id, is_on=False, store=store)
 
 
-def _switch(task_id: TaskId, *, is_on: bool, db: str | None, user: str | None, is_json: bool) -> None:
-    # Imported here: keeps --help fast.
-    from weft.tasks.parsing.problems import task_object
-
-    task = with_app(db, user, lambda app: app.update(task_id, {"schedule_enabled": is_on}))
-    if is_json:
+def _switch(task_id: TaskId, *, is_on: bool, store: StoreOptions) -> None:
+    task = store.run(lambda app: app.update(task_id, {"schedule_enabled": is_on}))
+    if store.is_json:
         print_json(task_object(task))
     elif is_on:
         echo(f"enabled; next due: {when(task.next_run_at)}")

@@ -5,6 +5,8 @@ import click
 from weft.cli.display.output import print_json
 from weft.cli.invoke import echo
 from weft.cli.options import json_option
+from weft.evaluator.errors import error_schema
+from weft.tasks.json_schema import flow_schema, task_schema
 
 
 @click.command()
@@ -18,11 +20,6 @@ def schema(what: str, is_json: bool) -> None:
     Schema of a TaskError, as `TaskFailed.as_xml()` writes it.
     """
     if what == "task-error":
-        from weft.evaluator.errors import error_schema
-
         echo(error_schema(), nl=False)
         return
-    # Imported here: keeps --help fast.
-    from weft.tasks.json_schema import flow_schema, task_schema
-
     print_json(task_schema() if what == "task" else flow_schema())

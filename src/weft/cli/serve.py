@@ -1,22 +1,16 @@
 """`weft serve`."""
 
 import signal
-from typing import TYPE_CHECKING
 
 import click
 
-from weft.cli.flow.run import (
-    allow_many_files,
-    concurrency_option,
-    known_executors,
-    limit_option,
-    parse_limits,
-)
-from weft.cli.invoke import tracing, with_app
-from weft.cli.options import store_options
-
-if TYPE_CHECKING:
-    from weft.app.app import App
+from weft.app.app import App
+from weft.cli.display.output import print_json
+from weft.cli.flow import WorkerOptions, concurrency_option, limit_option
+from weft.cli.invoke import echo_status
+from weft.cli.signals import ShutdownSignals
+from weft.cli.store_access import StoreOptions, store_options
+from weft.config.settings import shown_location
 
 
 @click.command()
@@ -33,9 +27,7 @@ def serve(
     is_without_http: bool,
     concurrency: int,
     per_executor: tuple[str, ...],
-    db: str | None,
-    user: str | None,
-    is_json: bool,
+    store: StoreOptions,
 ) -> None:
     """Run a worker until stopped: run started flows, and fire schedules.
 
@@ -53,30 +45,16 @@ def serve(
     """
     if not is_without_http:
         raise click.UsageError("weft does not serve HTTP yet: add --no-http to run flows and schedules only")
-    executors = known_executors(db, user)
-    allow_many_files()
-    with tracing():
-        with_app(
-            db,
-            user,
-            lambda app: _serve(app, is_json=is_json),
-            must_exist=False,
-            limits=parse_limits(concurrency, per_executor, executors, db, user),
-            executors=executors,
-        )
+    worker = WorkerOptions(store, concurrency, per_executor)
+    worker.run(lambda app: _serve(app, is_json=store.is_json), must_exist=False)
 
 
-async def _serve(app: "App", *, is_json: bool) -> None:
-    from weft.cli.display.output import print_json
-    from weft.cli.invoke import echo_status
-    from weft.cli.signals import ShutdownSignals
-    from weft.config.settings import shown_location
-
+async def _serve(app: App, *, is_json: bool) -> None:
     async def stop(received: signal.Signals) -> None:
         await app.stop()
 
     where = shown_location(app.settings.db)
-    stopping = ShutdownSignals(app.store.stop_waiting)
+    stopping = ShutdownSignals(app.leave_store)
     with stopping.on_signals():
         echo_status(f"serving {where}; press Ctrl-C to stop")
         await stopping.run_until_stopped(app.serve(), stop)

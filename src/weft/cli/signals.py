@@ -1,14 +1,21 @@
-"""Signals while tasks run: the first stops gracefully, the second exits at once."""
+"""Follow runs at the terminal. The first signal stops a run gracefully, the second exits at once."""
 
 import asyncio
 import os
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
+from weft.app.app import App
+from weft.app.programs import RunObserver
+from weft.cli.display.live import watching
+from weft.cli.display.questions import TerminalLock
 from weft.cli.invoke import echo_status
-from weft.errors import EXIT_INTERRUPTED
+from weft.errors import EXIT_INTERRUPTED, TransientError
+from weft.ids import TaskId
 
 Stop = Callable[[signal.Signals], Awaitable[None]]
 
@@ -16,6 +23,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 STORE_SECONDS = 8.0
 """How long to wait for the store after a signal while no task runs: other processes may lock it."""
+
+INTERRUPT_GRACE_SECONDS = 2.0
+"""How long running tasks may continue after Ctrl-C: a person waits at the terminal."""
+
+MAX_FILES = 65_536
+"""Limit of open files to set: enough for ten thousand processes that run at the same time."""
 
 LAST_SECONDS = 1.0
 """Minimum time to wait for the store after all tasks have ended, so that their results are recorded."""
@@ -88,3 +101,59 @@ def exit_on_signal(code: int) -> None:
     """Exit with this code on the next signal: the work is done and its exit code is known."""
     for one in SIGNALS:
         signal.signal(one, lambda *_: os._exit(code))
+
+
+class TerminalObserver(RunObserver):
+    """Shows the progress of a run on standard error, and stops it on a signal."""
+
+    def __init__(
+        self, stopping: ShutdownSignals, announce: str | None, terminal: TerminalLock | None = None
+    ) -> None:
+        """Initialize; `announce` is the word before the id of the run, None to print no id."""
+        self._stopping = stopping
+        self._announce = announce
+        self._terminal = terminal
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.signal is not None
+
+    def storing(self) -> AbstractContextManager[None]:
+        return self._stopping.storing()
+
+    async def follow(self, app: App, root_id: TaskId, *, after: int, was: str) -> None:
+        """Print the id of the run and its progress until it ends or is stopped."""
+        if self._announce is not None:
+            echo_status(f"{self._announce} {root_id}")
+        if was == "ended":
+            echo_status("this run has ended; nothing is performed again")
+        elif was == "running":
+            echo_status("another process performs this run; waiting for its end")
+        async with watching(app, root_id, self._terminal, after=after):
+            await self._stopping.run_until_stopped(app.wait(root_id), partial(_stop, app, root_id))
+
+
+async def _stop(app: App, root_id: TaskId, received: signal.Signals) -> None:
+    """Stop running a flow in this process; after Ctrl-C (SIGINT) also in all other processes."""
+    if received is not signal.SIGINT:
+        await app.stop()
+        return
+    try:
+        # Ctrl-C comes from a person, who wants the flow to stop; after SIGTERM other processes may take over.
+        async with asyncio.timeout(INTERRUPT_GRACE_SECONDS):
+            await app.stop_flow(root_id)
+    except (TimeoutError, TransientError):
+        echo_status("the store is unavailable; other processes may continue to run the flow")
+    finally:
+        await app.stop(grace_seconds=INTERRUPT_GRACE_SECONDS)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files to MAX_FILES if possible: every running process needs some.
+
+    Not higher: some executables loop over all file descriptors up to the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,16 +1,16 @@
 """`weft tools`."""
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
 
 import click
 
 from weft.cli.display.output import print_json, print_table, printable
 from weft.cli.invoke import echo_status
 from weft.cli.options import json_option
-
-if TYPE_CHECKING:
-    from weft.tools.toolbox import ListedTool
+from weft.config.settings import missing_paths, project_folder, read_project, working_folder
+from weft.effects.tools import open_project_tools
+from weft.tools.toolbox import ListedTool
 
 
 @click.command()
@@ -34,27 +34,15 @@ def tools(is_connecting: bool, is_json: bool) -> None:
 
 def missing_tool_paths() -> list[str]:
     """Return a message for each path in `[tools]` that does not exist."""
-    # Imported here: keeps --help fast.
-    from weft.config.settings import find_project_file, missing_paths, read_project, working_folder
-
     folder = working_folder()
-    file = find_project_file(folder)
-    return missing_paths(read_project(folder).tools, folder if file is None else file.parent)
+    return missing_paths(read_project(folder).tools, project_folder(folder))
 
 
-async def list_tools(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
+async def list_tools(*, is_connecting: bool) -> tuple[ListedTool, ...]:
     """Return the tools of the project; `error` of a tool says why it is not usable."""
-    # Imported here: keeps --help fast.
-    import os
-
-    from weft.config.settings import find_project_file, read_project, working_folder
-    from weft.effects.tools import open_project_tools
-
-    folder = working_folder()
-    project = read_project(folder)
-    file = find_project_file(folder)
+    project = read_project(working_folder())
     toolbox = open_project_tools(
-        project.tools, folder if file is None else file.parent, os.environ, project.executors, project.models
+        project.tools, project_folder(working_folder()), os.environ, project.executors, project.models
     )
     try:
         return await toolbox.listed(is_connecting=is_connecting)
@@ -62,7 +50,7 @@ async def list_tools(*, is_connecting: bool) -> "tuple[ListedTool, ...]":
         await toolbox.close()
 
 
-def _tool_json(one: "ListedTool") -> dict[str, object]:
+def _tool_json(one: ListedTool) -> dict[str, object]:
     return {
         "name": one.name,
         "source": one.source,
@@ -73,7 +61,7 @@ def _tool_json(one: "ListedTool") -> dict[str, object]:
     }
 
 
-def _row(one: "ListedTool") -> tuple[str, str, str, str]:
+def _row(one: ListedTool) -> tuple[str, str, str, str]:
     effects = "-" if one.has_effects is None else "yes" if one.has_effects else "no"
     about = f"not usable: {one.error}" if one.error else one.description.partition("\n")[0]
     return printable(one.name), effects, printable(one.source), printable(about)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Meta, Struct, field, structs
 
 from weft.config.paths import STORE_FOLDER
@@ -21,7 +20,7 @@ from weft.config.sections import (
     PythonSettings,
     ToolsSettings,
 )
-from weft.config.toml import InvalidSetting, check_names, module_name, table, tables_of
+from weft.config.toml import InvalidSetting, check_names, module_name, read_models, table, tables_of
 from weft.secrets.references import SecretSettings
 
 PROJECT_FILE = "weft.toml"
@@ -62,8 +61,6 @@ def read_project(folder: Path) -> ProjectSettings:
     path = find_project_file(folder)
     if path is None:
         return ProjectSettings(tools=_tools(ToolsSettings(), folder))
-    from weft.config.toml import read_models
-
     document = _read_document(path)
     check_names(document, ProjectSettings.__struct_fields__, where=str(path), what="table")
     return ProjectSettings(
@@ -74,6 +71,14 @@ def read_project(folder: Path) -> ProjectSettings:
         secrets=_secrets(table(SecretSettings, document, "secrets", where=f"{path}: [secrets]"), path),
         store=table(StoreSettings, document, "store", where=f"{path}: [store]"),
     )
+
+
+def _stamp(folder: Path) -> tuple[object, ...]:
+    path = find_project_file(folder)
+    if path is None:
+        return (None,)
+    found = path.stat()
+    return path, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def project_folder(start: Path) -> Path:
@@ -141,7 +146,7 @@ def _python(settings: PythonSettings, folder: Path) -> PythonSettings:
     for module in settings.modules:
         module_name(module, where="[executors.python] modules")
     folders = settings.path or (".",)
-    return msgspec.structs.replace(settings, path=_resolve_paths(folders, folder))
+    return structs.replace(settings, path=_resolve_paths(folders, folder))
 
 
 def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
@@ -154,7 +159,7 @@ def _tools(settings: ToolsSettings, folder: Path) -> ToolsSettings:
             "to use the folder of weft.toml"
         )
     (mcp,) = _resolve_paths((settings.mcp,), folder)
-    return msgspec.structs.replace(settings, roots=_resolve_paths(settings.roots, folder), mcp=mcp)
+    return structs.replace(settings, roots=_resolve_paths(settings.roots, folder), mcp=mcp)
 
 
 def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
@@ -164,7 +169,7 @@ def _memory(settings: MemorySettings, path: Path) -> MemorySettings:
             f"{path}: [memory] embeddings: {settings.embeddings!r} is not an embedded model "
             "such as local:minilm"
         )
-    return msgspec.structs.replace(settings, roots=_resolve_paths(settings.roots, path.parent))
+    return structs.replace(settings, roots=_resolve_paths(settings.roots, path.parent))
 
 
 def missing_paths(settings: ToolsSettings, folder: Path) -> list[str]:
@@ -202,8 +207,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _SYNCHRONOUS = {"normal": "NORMAL", "full": "FULL"}
 
 
-class Settings(Struct, frozen=True, kw_only=True):
-    """The settings that `App.open` needs."""
+class Settings(ProjectSettings, frozen=True, kw_only=True):
+    """The settings of a process: those of `weft.toml`, with what arguments and the environment add."""
 
     db: str
     """Path of a SQLite file, a `postgresql://` URL, or `:memory:` for a store that ends with the process."""
@@ -211,20 +216,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     """User to act for; None: the operator of the store, who sees the tasks of all owners."""
     sqlite_synchronous: str = "NORMAL"
     """With NORMAL, commits survive a crash of the process; with FULL, also a loss of power."""
-    away_seconds: float = 60.0
-    """How long a call to the store is retried while the store is unavailable, before the call fails."""
-    is_shared: bool = False
-    """Whether the group of the store's file may use the store: `[store] shared`."""
     lease_seconds: float = 15.0
     """How long a worker's lease lasts without renewal; with SQLite it lasts four times as long."""
-    executors: ExecutorSettings = field(default_factory=ExecutorSettings)
-    """Permissions of the built-in executors."""
-    models: ModelsSettings = field(default_factory=ModelsSettings)
-    """Available models and their settings."""
-    tools: ToolsSettings = field(default_factory=ToolsSettings)
-    """Available tools and their permissions."""
-    secrets: SecretSettings = field(default_factory=SecretSettings)
-    """Secrets that task records may name."""
+    folder: Path | None = None
+    """The folder that `weft.toml` was searched from; None: the settings are not those of a folder."""
+    stamp: tuple[object, ...] = ()
+    """Identifies the `weft.toml` that was read, and its version."""
+
+    def apply_to(self, folder: Path | str | None) -> bool:
+        """Return whether these are still the settings of a folder (None: of the folder they were read from).
+
+        A worker runs for months, and programs in many folders: it reads what was changed meanwhile.
+        """
+        return folder in (None, str(self.folder)) and self.stamp == (self.folder and _stamp(self.folder))
 
 
 def load_settings(
@@ -239,19 +243,19 @@ def load_settings(
     synchronous = environment.get("WEFT_SQLITE_SYNCHRONOUS", "normal").lower()
     if synchronous not in _SYNCHRONOUS:
         raise InvalidSetting(f"WEFT_SQLITE_SYNCHRONOUS is {synchronous!r}; it must be normal or full")
+    stamp = _stamp(folder)  # before the file is read: a later change must not go unnoticed
     project = read_project(folder)
     model = _option_or_variable(None, "", "WEFT_MODEL", environment)
+    if model is not None:
+        project = structs.replace(project, models=structs.replace(project.models, default=model))
     return Settings(
+        **structs.asdict(project),
         db=_store_location(_option_or_variable(db, "--db", "WEFT_DB", environment), folder),
         user_id=_option_or_variable(user_id, "--user", "WEFT_USER", environment),
         sqlite_synchronous=_SYNCHRONOUS[synchronous],
-        away_seconds=project.store.away_seconds,
-        is_shared=project.store.shared,
         lease_seconds=_read_seconds("WEFT_LEASE_SECONDS", environment, default=15.0),
-        executors=project.executors,
-        models=project.models if model is None else structs.replace(project.models, default=model),
-        tools=project.tools,
-        secrets=project.secrets,
+        folder=folder,
+        stamp=stamp,
     )
 
 

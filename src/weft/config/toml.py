@@ -1,7 +1,7 @@
 """Read tables of `weft.toml`, with messages about invalid ones."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -44,7 +44,7 @@ def table(kind: type[T], tables: dict[str, Any], name: str, *, where: str) -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise InvalidSetting(f"{where}: {mistake(kind, values, meant) or error}") from error
+        raise InvalidSetting(f"{where}: {mistake(kind, values) or error}") from error
 
 
 def check_names(names: Iterable[str], known: Iterable[str], *, where: str, what: str) -> None:
@@ -71,9 +71,6 @@ def module_name(module: str, *, where: str) -> None:
         raise InvalidSetting(f"{where}: {module!r} is not the name of a module")
 
 
-Hint = Callable[[str, list[str]], str]
-"""Returns the end of a message about an unknown word, given the known words; see `meant`."""
-
 _TYPE_WORDS: tuple[tuple[type[Any], str], ...] = (
     (inspect.BoolType, "true or false"),
     (inspect.IntType, "a whole number"),
@@ -83,7 +80,7 @@ _TYPE_WORDS: tuple[tuple[type[Any], str], ...] = (
 )
 
 
-def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | None:
+def mistake(kind: type[Struct], values: dict[str, Any]) -> str | None:
     """Return a message about the first value that is not valid for its setting; None if all are valid."""
     for field in msgspec.structs.fields(kind):
         if field.name not in values:
@@ -93,7 +90,7 @@ def mistake(kind: type[Struct], values: dict[str, Any], hint: Hint) -> str | Non
             msgspec.convert(value, field.type)
         except msgspec.ValidationError:
             wanted = inspect.type_info(field.type)
-            return f"{field.name} must be {_describe_type(wanted)}{_describe_value(value, wanted, hint)}"
+            return f"{field.name} must be {_describe_type(wanted)}{_describe_value(value, wanted)}"
     return None
 
 
@@ -116,7 +113,7 @@ def _bounds(wanted: inspect.Type) -> list[str]:
     return [f"{words} {bound:g}" for words, bound in found if bound is not None]
 
 
-def _describe_value(value: Any, wanted: inspect.Type, hint: Hint) -> str:
+def _describe_value(value: Any, wanted: inspect.Type) -> str:
     """Describe the actual value. A text is shown only if the setting has fixed words: it may be a secret."""
     if isinstance(value, bool):
         return f"; this is {str(value).lower()}"
@@ -124,7 +121,7 @@ def _describe_value(value: Any, wanted: inspect.Type, hint: Hint) -> str:
         return f"; this is {value}"
     words = _allowed_words(wanted)
     if isinstance(value, str) and words:
-        suggestion = hint(value, words)
+        suggestion = meant(value, words)
         return f"; this is {value!r}{suggestion if 'did you mean' in suggestion else ''}"
     return ""
 

@@ -1,13 +1,15 @@
 """Static checks of a program with the tools and models of a project's settings."""
 
+import json
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
 from weft.config.sections import ModelsSettings, ToolsSettings
-from weft.effects.tools import ToolNames
 from weft.language.ast import Define, Node, Program, Template
 from weft.language.check import CheckResult, analyze_program
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
@@ -20,6 +22,58 @@ Definition = Template | Define
 
 HARMLESS = frozenset({"unused-parameter"})
 """Problems that `weft check` and `weft library add` report, but that do not prevent a run."""
+
+
+SYSTEM_TOOLS = (
+    "system:get_context",
+    "system:list_directory",
+    "system:read_files",
+    "system:request_user_input",
+    "system:run_script",
+    "system:spawn_subtask",
+    "system:write_file",
+)
+
+
+class ToolNames(Collection[str]):
+    """Tool names that `weft check` accepts.
+
+    Tools of MCP servers are known only after connecting, tools of Python modules after importing them. So any
+    name is accepted that could come from a configured server or module.
+    """
+
+    def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
+        """Initialize; `registered` are the names of functions that this process registered as tools."""
+        self._settings = settings
+        self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
+
+    def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        kind, _, path = name.partition(":")
+        if kind == "mcp":
+            servers = self._servers
+            return servers is None or path.partition(":")[0] in servers
+        if kind in ("system", "executor"):
+            return name in self._known
+        return name in self._known or bool(self._settings.modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._known))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @cached_property
+    def _servers(self) -> frozenset[str] | None:
+        """Return the MCP servers of the project; None if their file cannot be read."""
+        try:
+            document = json.loads(Path(self._settings.mcp).read_bytes())
+            return frozenset(document["mcpServers"])
+        except FileNotFoundError:
+            return frozenset()
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
 
 
 class KnownNames(Struct, frozen=True):

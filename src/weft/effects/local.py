@@ -1,19 +1,20 @@
 """Effects of a project: model requests, scripts, tools and memory; stores nothing itself."""
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
+from msgspec import Struct, structs
 
 from weft.clock import Clock, SystemClock
 from weft.config.sections import CommandSettings, HandlerSettings, MemorySettings
-from weft.config.settings import working_folder
+from weft.config.settings import ProjectSettings, working_folder
+from weft.effects.asked_models import require_models
 from weft.effects.checks import KnownNames
-from weft.effects.ranking import Ranker
 from weft.effects.resources import ProjectResources
-from weft.effects.scripts import run_program
 from weft.effects.task_context import (
     DESCRIBED,
     ReadsFiles,
@@ -47,7 +48,9 @@ from weft.evaluator.tools import (
     ToolFailed,
     Tools,
 )
+from weft.language.ast import Define, Node
 from weft.language.file_paths import RequiredFile
+from weft.language.library import TaskLibrary
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.context_window import measure_context_window
@@ -64,6 +67,7 @@ from weft.secrets.truncation import cut
 from weft.telemetry.spans import Span, span
 
 if TYPE_CHECKING:
+    from weft.effects.ranking import Ranker
     from weft.effects.resources import OnIndexing
     from weft.llm.local.models import Fetch
     from weft.memory.memory import Memory
@@ -83,8 +87,12 @@ class LocalEffects(Effects):
     `on_indexing` receives the progress of indexing, in a thread.
 
     `folder` is the project folder, in which scripts run, by default the current folder. With
-    `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
+    `resolves_from_cwd`, relative paths of files are resolved against the current folder first. `settings` are
+    those of the folder's `weft.toml`, if they have been read already.
     """
+
+    _users = 0
+    """Number of evaluations that share the object now."""
 
     def __init__(
         self,
@@ -109,8 +117,9 @@ class LocalEffects(Effects):
         on_indexing: "OnIndexing | None" = None,
         folder: Path | str | None = None,
         resolves_from_cwd: bool = False,
+        settings: ProjectSettings | None = None,
     ) -> None:
-        self._resources = ProjectResources(
+        self._resources = resources = ProjectResources(
             models=models,
             tools=tools,
             files=files,
@@ -126,8 +135,8 @@ class LocalEffects(Effects):
             on_indexing=on_indexing,
             folder=folder,
             resolves_from_cwd=resolves_from_cwd,
+            settings=settings,
         )
-        resources = self._resources
         self._folder = None if folder is None else str(folder)
         self._memory = TaskMemory(
             resources.memory, lambda: resources.memory_settings, resources.found_files, resources.base
@@ -139,9 +148,8 @@ class LocalEffects(Effects):
         self._is_streaming = is_streaming
         self._ask_at_terminal = ask_person
         self._stores_questions = stores_questions
-        self._tool_context = ToolContext(
-            ask_person=None if ask_person is None else _without_step_key(ask_person)
-        )
+        ask = None if ask_person is None else _without_step_key(ask_person)
+        self._tool_context = ToolContext(ask_person=ask)
         self._clock = clock or SystemClock()
         self.ledger = UsageLedger()
         """Tokens and cost of all model requests."""
@@ -228,6 +236,9 @@ class LocalEffects(Effects):
 
     async def run_script(self, step: Step, run: ScriptRun) -> ScriptOutcome:
         """Run a script and return its outcome; raise TaskFailed if it is not allowed or cannot be started."""
+        # Imported here: many programs run no scripts.
+        from weft.effects.scripts import run_program
+
         with _task_span(step, "script", run.template) as running:
             outcome = await run_program(run, self._resources.commands, cwd=self._folder, record=step.record)
             running.set({"process.exit.code": outcome.exit_code})
@@ -274,10 +285,13 @@ class LocalEffects(Effects):
 
     def _ranker(
         self, query: ContextQuery, account: BudgetAccount, model: Model, timeout_seconds: float | None = None
-    ) -> Ranker | None:
+    ) -> "Ranker | None":
         """Return the ranker of a query, None if its matches are not ranked by a model."""
         if not self._memory.wants_ranking(query):
             return None
+        # Imported here: matches are not ranked by default.
+        from weft.effects.ranking import Ranker
+
         return Ranker(
             model=model,
             settings=self._resources.handler,
@@ -314,6 +328,13 @@ class LocalEffects(Effects):
         """Return the tools, models and schema files that programs can name, as far as they are known."""
         return self._resources.known_names(self.schema_text)
 
+    def require_models(
+        self, forms: Sequence[Node], library: TaskLibrary, functions: Sequence[Define]
+    ) -> None:
+        """Raise ModelUnusable if a program may use a model that is not available."""
+        settings = self._resources.chosen_models
+        require_models(forms, library, settings, os.environ, model=self._model, functions=functions)
+
     async def require_files(self, files: Iterable[RequiredFile]) -> None:
         """Raise TaskFailed for the first file that cannot be read."""
         for file in files:
@@ -322,6 +343,16 @@ class LocalEffects(Effects):
             except ToolFailed as error:
                 failure = missing_file(cut(file.path, MAX_SHOWN_CHARACTERS), str(error))
                 raise failure.at(file.span) from error
+
+    async def __aenter__(self) -> Self:
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the effects when nobody uses them any more: several evaluations may share them."""
+        self._users -= 1
+        if not self._users:
+            await self.close()
 
     async def close(self) -> None:
         """Close connections, servers and loaded models."""
@@ -346,6 +377,25 @@ class LocalEffects(Effects):
                 redacted.tell(event)
 
         return on_event
+
+
+class EffectHooks(Struct, frozen=True, kw_only=True):
+    """How a front end takes part in effects: it shows their progress and asks the person at the terminal.
+
+    See `LocalEffects` for the fields.
+    """
+
+    log_message: Callable[[str], None] = log.info
+    on_event: OnEvent | None = None
+    is_streaming: bool = False
+    ask_person: AskAtTerminal | None = None
+    stores_questions: bool = True
+    fetch: "Fetch | None" = None
+    on_indexing: "OnIndexing | None" = None
+
+    def effects(self, **further: Any) -> LocalEffects:
+        """Return effects with these hooks and further arguments."""
+        return LocalEffects(**structs.asdict(self), **further)
 
 
 def _without_step_key(here: AskAtTerminal) -> AskPerson:

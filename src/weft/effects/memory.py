@@ -71,7 +71,7 @@ def open_index(
     folder = folder or working_folder()
     settings = load_settings(db=db, folder=folder)
     file = index_file(settings.db, folder)
-    memory = read_project(folder).memory
+    memory = settings.memory
     if not file.exists():
         drop_from_store(Path(settings.db))
     try:
@@ -80,7 +80,7 @@ def open_index(
             IndexSettings(max_file_bytes=memory.max_file_bytes, ignore=memory.ignore),
             wait_seconds=wait_seconds,
             on_wait=on_wait,
-            is_shared=settings.is_shared,
+            is_shared=settings.store.shared,
         )
     except (sqlite3.Error, OSError) as error:
         raise IndexUnavailable(f"the index in {file} cannot be opened: {error}") from error

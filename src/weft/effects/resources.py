@@ -3,12 +3,10 @@
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
@@ -47,8 +45,7 @@ class ProjectResources:
     """Models, tools, files, memory and settings of a project, unless they are passed in.
 
     Each resource is created on first use: for a program without effects, neither `weft.toml` is read nor a
-    library imported. Several event loops, each in a thread, may share one object: each gets its own models
-    and tools.
+    library imported. In another event loop, models and tools are created again.
     """
 
     def __init__(
@@ -69,10 +66,12 @@ class ProjectResources:
         on_indexing: OnIndexing | None = None,
         folder: Path | str | None = None,
         resolves_from_cwd: bool = False,
+        settings: ProjectSettings | None = None,
     ) -> None:
         """Initialize; `folder` is the project folder, by default found from the current folder.
 
         With `resolves_from_cwd`, relative paths of files are resolved against the current folder first.
+        `settings` are those of the folder's `weft.toml`, if they have been read already.
         """
         self._resolves_from_cwd = resolves_from_cwd
         self._folder = None if folder is None else Path(folder)
@@ -82,9 +81,9 @@ class ProjectResources:
         self._memory_roots = memory_roots
         self._memory_db = memory_db
         self._on_indexing = on_indexing
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopResources] = WeakKeyDictionary()
-        """By event loop: connections and locks are bound to the loop they were created in."""
-        self._lock = threading.Lock()  # event loops run in threads
+        self._models, self._tools = models, tools
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop that the connections and locks of models and tools are bound to."""
         self._files = files
         self._commands = commands
         self._handler = handler
@@ -93,7 +92,7 @@ class ProjectResources:
         """Reports which model is used if no model is configured, and that aider is being installed."""
         self._fetch = fetch
         """Downloads a missing embedded model; with None, a missing model is an error."""
-        self._project: ProjectSettings | None = None
+        self._project = settings
 
     @property
     def commands(self) -> CommandSettings:
@@ -116,18 +115,18 @@ class ProjectResources:
         return self._folder or working_folder()
 
     def models(self) -> Models:
-        """Return the models of this event loop."""
-        opened = self._for_this_loop()
-        if opened.models is None:
-            opened.models = self._configured_models()
-        return opened.models
+        """Return the models."""
+        self._enter_loop()
+        if self._models is None:
+            self._models = self._configured_models()
+        return self._models
 
     def tools(self) -> Tools:
-        """Return the tools of this event loop."""
-        opened = self._for_this_loop()
-        if opened.tools is None:
-            opened.tools = self._toolbox()
-        return opened.tools
+        """Return the tools."""
+        self._enter_loop()
+        if self._tools is None:
+            self._tools = self._toolbox()
+        return self._tools
 
     def known_names(self, schemas: ReadSchema) -> KnownNames:
         """Return the names that programs can use; None for models and tools that were passed in."""
@@ -163,7 +162,7 @@ class ProjectResources:
         return self._memory_settings if self._memory_settings is not None else self.project.memory
 
     def memory(self) -> "Memory":
-        """Return the memory of the project, shared by all event loops."""
+        """Return the memory of the project."""
         if self._memory is None:
             # Imported here: needed only by programs that query memory.
             from weft.effects.memory import open_memory
@@ -183,12 +182,12 @@ class ProjectResources:
 
         return LocalEmbedder(name, self._fetch)
 
-    def _for_this_loop(self) -> "_LoopResources":
+    def _enter_loop(self) -> None:
+        """Forget what belongs to another event loop: it cannot be used or closed in this one."""
         loop = asyncio.get_running_loop()
-        with self._lock:
-            if loop not in self._by_loop:
-                self._by_loop[loop] = _LoopResources(self._given_models, self._given_tools)
-            return self._by_loop[loop]
+        if self._loop is not loop:
+            self._loop = loop
+            self._models, self._tools = self._given_models, self._given_tools
 
     def _configured_models(self) -> Models:
         # Imported here: needed only by programs that use models.
@@ -196,7 +195,7 @@ class ProjectResources:
         from weft.llm.models import ConfiguredModels
 
         return ConfiguredModels(
-            self._chosen_models(),
+            self.chosen_models(),
             os.environ,
             EmbeddedModels(fetch=self._fetch),
             on_event=self._on_event,
@@ -220,45 +219,32 @@ class ProjectResources:
 
         project = self.project
         executors = structs.replace(project.executors, command=self.commands)
-        models = AiderModels(self._chosen_models(), os.environ, self._fetch)
+        models = AiderModels(self.chosen_models(), os.environ, self._fetch)
         kept_files = [Path(project.tools.mcp).name]
         return AiderRunner(executors, project.tools.roots, models, say=self._say, kept_files=kept_files)
 
-    def _chosen_models(self) -> ModelsSettings:
+    def chosen_models(self) -> ModelsSettings:
         """Return the model settings, with WEFT_MODEL as the default model if it is set."""
         settings = self.project.models
         chosen = os.environ.get("WEFT_MODEL", "").strip()
         return structs.replace(settings, default=chosen) if chosen else settings
 
     async def close(self) -> None:
-        """Close the servers, connections and loaded models of this event loop.
+        """Close servers, connections and loaded models; they are created again on the next use.
 
-        They are created again on the next use. Models and tools that were passed in, and the memory that
-        this object opened, are closed with the last loop. A memory that was passed in is not closed.
+        A memory that was passed in is not closed.
         """
-        with self._lock:
-            own = self._by_loop.pop(asyncio.get_running_loop(), None)
-            is_last = not any(not loop.is_closed() for loop in self._by_loop)
-            memory = self._memory if is_last and self._memory is not self._given_memory else None
-            if memory is not None:
-                self._memory = None
-        opened = own or _LoopResources(self._given_models, self._given_tools)
+        memory, self._memory = self._memory, self._given_memory
+        models, tools = self._models, self._tools
+        self._models, self._tools = self._given_models, self._given_tools
         try:
-            if memory is not None:
+            if memory is not None and memory is not self._given_memory:
                 await run_blocking(memory.close, name="weft-memory")
-            if opened.tools is not None and (is_last or opened.tools is not self._given_tools):
-                await opened.tools.close()
+            if tools is not None:
+                await tools.close()
         finally:
-            if opened.models is not None and (is_last or opened.models is not self._given_models):
-                await opened.models.close()
-
-
-class _LoopResources:
-    """Models and tools of one event loop."""
-
-    def __init__(self, models: Models | None, tools: Tools | None) -> None:
-        self.models = models
-        self.tools = tools
+            if models is not None:
+                await models.close()
 
 
 class RootFiles:

@@ -5,13 +5,12 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
 from weft.aio import run_blocking
 from weft.config.sections import MemorySettings
-from weft.effects.ranking import Ranker
 from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import ContextQuery, Files, ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
@@ -32,6 +31,9 @@ from weft.memory.context.items import by_file
 from weft.memory.memory import Found, IndexUnavailable, MatchingFailed, Memory, summary_of
 from weft.memory.protocol import Match
 from weft.secrets.truncation import cut
+
+if TYPE_CHECKING:
+    from weft.effects.ranking import Ranker
 
 MAX_FILES = 1_000
 """Most files read from the output of a `file_paths` command; one that lists more is probably wrong."""
@@ -188,7 +190,9 @@ class TaskMemory:
         self._lock = threading.Lock()
         """Held while memory is opened, which happens in a thread and only once."""
 
-    async def answer(self, step: Step, query: ContextQuery, ranker: Ranker | None) -> AssociativeMatchResult:
+    async def answer(
+        self, step: Step, query: ContextQuery, ranker: "Ranker | None"
+    ) -> AssociativeMatchResult:
         """Return the result of a query, with `error` if matching failed.
 
         Raise TaskFailed if there is no index.
@@ -212,7 +216,7 @@ class TaskMemory:
         call: ModelCall,
         files: TaskFiles,
         window: ContextWindow,
-        ranker: Ranker | None,
+        ranker: "Ranker | None",
         now: datetime,
     ) -> TaskContext:
         """Return the named files of a task, then matches of memory, as far as they fit the context window."""
@@ -240,7 +244,7 @@ class TaskMemory:
         self,
         step: Step,
         query: ContextQuery,
-        ranker: Ranker | None,
+        ranker: "Ranker | None",
         assembly: ContextAssembly | None = None,
         files: TaskFiles = NOTHING,
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:

@@ -1,9 +1,7 @@
 """Tools and executors of a project, and tools that call executors."""
 
-import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,58 +20,6 @@ from weft.executors.registry import ExecutorRegistry, UnknownExecutor
 from weft.integrations.aider.executor import Aider
 from weft.tools.system import RunScript
 from weft.tools.toolbox import Toolbox, open_toolbox
-
-SYSTEM_TOOLS = (
-    "system:get_context",
-    "system:list_directory",
-    "system:read_files",
-    "system:request_user_input",
-    "system:run_script",
-    "system:spawn_subtask",
-    "system:write_file",
-)
-
-
-class ToolNames(Collection[str]):
-    """Tool names that `weft check` accepts.
-
-    Tools of MCP servers are known only after connecting, tools of Python modules after importing them. So any
-    name is accepted that could come from a configured server or module.
-    """
-
-    def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
-        """Initialize; `registered` are the names of functions that this process registered as tools."""
-        self._settings = settings
-        self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
-
-    def __contains__(self, name: object) -> bool:
-        if not isinstance(name, str):
-            return False
-        kind, _, path = name.partition(":")
-        if kind == "mcp":
-            servers = self._servers
-            return servers is None or path.partition(":")[0] in servers
-        if kind in ("system", "executor"):
-            return name in self._known
-        return name in self._known or bool(self._settings.modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._known))
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    @cached_property
-    def _servers(self) -> frozenset[str] | None:
-        """Return the MCP servers of the project; None if their file cannot be read."""
-        try:
-            document = json.loads(Path(self._settings.mcp).read_bytes())
-            return frozenset(document["mcpServers"])
-        except FileNotFoundError:
-            return frozenset()
-        except (OSError, ValueError, LookupError, TypeError):
-            return None
-
 
 log = logging.getLogger(__name__)
 

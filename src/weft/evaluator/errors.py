@@ -2,9 +2,8 @@
 
 import json
 import re
-from importlib.resources import files
-from typing import Any, Self
-from xml.etree import ElementTree as ET
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -22,46 +21,53 @@ from weft.language.diagnostics import MAX_SHOWN, InvalidProgram, LanguageProblem
 from weft.language.source import NOWHERE, Span
 from weft.secrets.registry import redact_struct
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from xml.etree.ElementTree import Element
+
 _ORDER = ("resource", "reason", "message", "path", "invalidModel", "location", "metrics", "details")
 """Fields in the order of the schema; `violations`, `content` and `notes` follow."""
 
-_INVALID_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML does not allow."""
+_INVALID_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+"""Matches characters that XML does not allow; compiled on first use, as that takes milliseconds."""
 
 
 def error_xml(error: TaskError) -> str:
     """Return the error as an XML document that is valid by `error_schema`."""
+    # Imported here: slow to import, and few failures are written as XML.
+    from xml.etree import ElementTree as ET
+
     fields: dict[str, Any] = msgspec.to_builtins(error)
     root = ET.Element("task_error")
     parent = ET.SubElement(root, fields.pop("type").lower())
     for name in (*_ORDER, "violations", "content", "notes"):
         if fields.get(name) is not None:
-            _add(parent, name, fields[name])
+            _add(ET.SubElement, parent, name, fields[name])
     ET.indent(root)
     return ET.tostring(root, encoding="unicode")
 
 
 def error_schema() -> str:
-    return files("weft.evaluator").joinpath("task_error.xsd").read_text(encoding="utf-8")
+    return Path(__file__).with_name("task_error.xsd").read_text(encoding="utf-8")
 
 
-def _add(parent: ET.Element, name: str, value: Any) -> None:
+def _add(new: "Callable[..., Element]", parent: "Element", name: str, value: Any) -> None:
     if isinstance(value, list):
         for one in value:
-            ET.SubElement(parent, "violation").text = _text(str(one))
+            new(parent, "violation").text = _text(str(one))
         return
-    element = ET.SubElement(parent, "invalid_model" if name == "invalidModel" else name)
+    element = new(parent, "invalid_model" if name == "invalidModel" else name)
     if not isinstance(value, dict):
         element.text = _text(value if isinstance(value, str) else json.dumps(value))
         return
     for key, fact in value.items():
         is_text = isinstance(fact, str)
-        one = ET.SubElement(element, "fact", {"name": _text(key), "type": "text" if is_text else "json"})
+        one = new(element, "fact", {"name": _text(key), "type": "text" if is_text else "json"})
         one.text = _text(fact if is_text else json.dumps(fact, ensure_ascii=False))
 
 
 def _text(value: str) -> str:
-    return _INVALID_IN_XML.sub("\ufffd", value)
+    return re.sub(_INVALID_IN_XML, "\ufffd", value)
 
 
 class TaskFailed(AuthorError):

@@ -1,8 +1,7 @@
 """Executors: the code that performs task records."""
 
-from weft.executors.builtin import executor
 from weft.executors.protocol import Cancellable, ExecutionFailed, Executor, Work
-from weft.executors.registry import DuplicateExecutor, ExecutorRegistry, UnknownExecutor
+from weft.executors.registry import DuplicateExecutor, ExecutorRegistry, UnknownExecutor, executor
 
 __all__ = [
     "Cancellable",

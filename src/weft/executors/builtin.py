@@ -20,7 +20,7 @@ from weft.executors.command import Command
 from weft.executors.http import Http
 from weft.executors.protocol import Executor
 from weft.executors.python import PythonFunction
-from weft.executors.registry import BUILT_IN, EXECUTOR_ATTRIBUTE, ExecutorRegistry
+from weft.executors.registry import BUILT_IN, EXECUTOR_ATTRIBUTE, ExecutorRegistry, decorated
 from weft.executors.simple import AggregateResults, Noop, Sleep, SystemInfo
 from weft.executors.workflow_step import WorkflowStep
 
@@ -58,17 +58,6 @@ def built_in_registry(
     for one in built_in_executors(settings or ExecutorSettings(), registry, roots):
         registry.register(one, source=BUILT_IN)
     return registry
-
-
-BUILT_IN_IDS = frozenset(
-    {"aider", "template"} | {one.id for one in built_in_executors(ExecutorSettings(), ExecutorRegistry())}
-)
-"""Ids reserved for built-in executors: of this package, of `weft.integrations` and of `weft.runs`."""
-
-decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
-"""The executors registered by `@executor`. It is the base of `default_registry`."""
-
-executor = decorated.executor
 
 
 def default_registry(

@@ -15,6 +15,23 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 BUILT_IN = "built in"
 
+BUILT_IN_IDS = frozenset(
+    {
+        "aggregate_results",
+        "aider",
+        "command",
+        "http",
+        "noop",
+        "python",
+        "sleep",
+        "system_info",
+        "template",
+        "workflow_step",
+    }
+)
+"""Ids reserved for built-in executors: of this package, of `weft.integrations` and of `weft.runs`. A list, so
+that most processes need not import the executors themselves."""
+
 EXECUTOR_ATTRIBUTE = "__weft_executor__"
 """Attribute that holds the executor of a decorated function or class."""
 
@@ -177,3 +194,9 @@ class ExecutorRegistry:
 
 def _list_executors(ids: "list[str]") -> str:
     return f"; known executors are {', '.join(ids)}" if ids else "; no executors are registered"
+
+
+decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)
+"""The executors registered by `@executor`. It is the base of `default_registry`."""
+
+executor = decorated.executor

@@ -7,7 +7,6 @@ from weft.language.ast import Program
 from weft.language.diagnostics import invalid_program
 from weft.language.sexp import read_program
 from weft.language.source import Source, Span
-from weft.language.xml import read_xml
 
 Surface = Literal["xml", "sexp"]
 
@@ -22,6 +21,9 @@ def read_text(text: str, name: str, surface: Surface | None = None) -> Program:
 def read_bytes(content: bytes, name: str, surface: Surface | None = None) -> Program:
     """Parse the content of a file as `read_text` parses a string."""
     if (surface or ("xml" if _MARKUP.match(content) else "sexp")) == "xml":
+        # Imported here: lxml is slow to import, and many processes read no XML.
+        from weft.language.xml import read_xml
+
         return read_xml(Source(name, ""), content)
     try:
         return read_program(Source(name, content.decode("utf-8")))

@@ -23,7 +23,14 @@ from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
 from weft.runs.journal import Journal
 from weft.runs.limit_log import RunHistory
-from weft.runs.program import StoredProgram, as_params, main_of, program_of, resolve_workdir, with_model
+from weft.runs.program import (
+    LoadedProgram,
+    StoredProgram,
+    as_params,
+    pin_model,
+    program_of,
+    resolve_workdir,
+)
 from weft.runs.questions import Questions
 from weft.runs.reuse import Fork, may_reuse
 from weft.runs.sessions import LeasedSlots
@@ -81,11 +88,11 @@ class TemplateExecutor:
     async def execute(self, work: Work) -> Any:
         """Return the program's value as a task result."""
         try:
-            stored = await self._program(work)
+            loaded = await self._program(work)
         except InvalidProgram as error:
             raise _invalid_program_error(error) from error
         journal = await self._open_journal(work)
-        program = resolve_workdir(stored, has_begun=bool(journal.past))
+        program = resolve_workdir(loaded.stored, has_begun=bool(journal.past))
         fork = await Fork.open(self._store, work.task)
         questions = Questions(journal, self._store)
         inner = self._new_effects(program)
@@ -103,12 +110,12 @@ class TemplateExecutor:
         is_first = not journal.past and fork is None
         files = inner if is_first else None
         try:
-            value = await _evaluate(evaluator, program, work.inputs, files)
+            value = await _evaluate(evaluator, loaded, work.inputs, files)
             await journal.end()
         except TaskFailed as error:
             await journal.end(error)
             if error.step_key is None:
-                await self._store_failure(work, stored, error)
+                await self._store_failure(work, loaded.stored, error)
             raise ExecutionFailed(
                 str(error),
                 is_permanent=isinstance(error, ProgramError),
@@ -120,7 +127,7 @@ class TemplateExecutor:
         except (ReplayDiffers, StepsLeft) as error:
             journal.stop()
             failed = TaskFailed(TaskFailure("unexpected_error", f"{error.code}: {error}"), code=error.code)
-            await self._store_failure(work, stored, failed)
+            await self._store_failure(work, loaded.stored, failed)
             raise ExecutionFailed(failed.error.message, is_permanent=True) from error
         except BaseException as error:
             journal.stop()
@@ -166,28 +173,24 @@ class TemplateExecutor:
         }
         await self._store.update_params(run, params, now=self._clock.now())
 
-    async def _program(self, work: Work) -> StoredProgram:
-        """Return the program of the task.
+    async def _program(self, work: Work) -> LoadedProgram:
+        """Return the program of the task; raise InvalidProgram.
 
         For a task that names a template, the first attempt stores the program, and later attempts use it.
         """
         task = work.task
         name = template_of(task)
         if name is None:
-            return program_of(task)
+            return LoadedProgram(program_of(task))
         template = await find_template(self._store, name, user_id=task.user_id)
         problems = argument_problems(template, work.inputs)
         if problems:
             raise InvalidTasks(problems)
         program = await call_program(self._store, template, work.inputs)
-        program = structs.replace(
-            program,
-            model=(task.schemas or {}).get("model"),
-        )
-        program = with_model(program, self._models)
+        program = program.replace(model=pin_model((task.schemas or {}).get("model"), self._models))
         # Before the first step: a resumed run must evaluate the same program, even if the template changed.
         run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
-        params = {**(task.params or {}), **as_params(program)}
+        params = {**(task.params or {}), **as_params(program.stored)}
         if not await self._store.update_params(run, params, now=self._clock.now()):
             raise RunLost(task_id=task.id)
         return program
@@ -209,15 +212,13 @@ class RegisteredExecutor:
 
 
 async def _evaluate(
-    evaluator: Evaluator, program: StoredProgram, inputs: JsonObject, files: Effects | None
+    evaluator: Evaluator, program: LoadedProgram, inputs: JsonObject, files: Effects | None
 ) -> Any:
     """Return the value of a program; with `files`, check first that the files it names can be read."""
-    main, bindings = main_of(program, inputs)
-    libraries = [library.definitions() for library in program.libraries]
+    main, bindings = program.call(inputs)
     if files is not None:
-        definitions = [form for library in libraries for form in library.forms]
-        await files.require_files(find_required_files(main.forms, definitions, bindings))
-    for library in libraries:
+        await files.require_files(find_required_files(main.forms, program.library_forms, bindings))
+    for library in program.libraries:
         await evaluator.evaluate(library)
     return await evaluator.evaluate(main, bindings)
 

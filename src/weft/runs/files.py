@@ -46,11 +46,11 @@ def read_content(path: Path, surface: Surface | None = None) -> tuple[bytes, Sur
     """Return the bytes of a program file and its syntax; raise InvalidProgram if it cannot be read."""
     surface = surface or SUFFIXES.get(path.suffix.lower())
     if surface is None:
-        raise _unreadable_file(path, f"unknown file type; the name must end in {', '.join(SUFFIXES)}")
+        raise unreadable_file(path, f"unknown file type; the name must end in {', '.join(SUFFIXES)}")
     try:
         return read_start(path, MAX_PROGRAM_BYTES + 1), surface
     except (OSError, ValueError) as error:
-        raise _unreadable_file(path, getattr(error, "strerror", None) or str(error)) from None
+        raise unreadable_file(path, getattr(error, "strerror", None) or str(error)) from None
 
 
 def schema_file_text(path: str, source: str) -> str:
@@ -66,7 +66,7 @@ def library_path(name: str | Path) -> Path:
     folder = SHIPPED.get(shipped)
     if folder is None:
         known = ", ".join(f"weft:{name}" for name in SHIPPED)
-        raise _unreadable_file(Path(name), f"weft ships no such library; choose one of {known}")
+        raise unreadable_file(Path(name), f"weft ships no such library; choose one of {known}")
     return folder
 
 
@@ -80,9 +80,9 @@ def find_files(path: Path) -> list[Path]:
             return [path]
         found = sorted(file for file in path.rglob("*") if _is_program_file(file, path))
     except OSError as error:
-        raise _unreadable_file(path, error.strerror or str(error)) from None
+        raise unreadable_file(path, error.strerror or str(error)) from None
     if not found:
-        raise _unreadable_file(path, f"the folder has no program files ({', '.join(SUFFIXES)})")
+        raise unreadable_file(path, f"the folder has no program files ({', '.join(SUFFIXES)})")
     return found
 
 
@@ -112,12 +112,7 @@ def load_library(path: str | Path, library: TaskLibrary | None = None) -> TaskLi
     (a `define`, a call at the end) are ignored. `weft:aider` and `weft:prompts` are shipped with weft.
     """
     library = library if library is not None else TaskLibrary()
-    loaded, problems = load_files([library_path(path)])
-    templates = templates_of(loaded)
-    problems += name_problems(templates, library)
-    if problems:
-        raise InvalidProgram(sort_problems(problems))
-    for template in templates:
+    for template in templates_of(_load_valid([library_path(path)], library)):
         library.register_task(definition_of(template))
     return library
 
@@ -127,11 +122,16 @@ def load_definitions(paths: Sequence[Path]) -> Program:
 
     Raise InvalidProgram with the problems of all files.
     """
+    loaded = _load_valid(paths, TaskLibrary())
+    return Program(tuple(form for one in loaded for form in keep_definitions(one.program).forms))
+
+
+def _load_valid(paths: Iterable[Path], library: TaskLibrary) -> list[LoadedFile]:
     loaded, problems = load_files(paths)
-    problems += name_problems(templates_of(loaded), TaskLibrary())
+    problems += name_problems(templates_of(loaded), library)
     if problems:
         raise InvalidProgram(sort_problems(problems))
-    return Program(tuple(form for one in loaded for form in keep_definitions(one.program).forms))
+    return loaded
 
 
 def templates_of(loaded: Iterable[LoadedFile]) -> list[Template]:
@@ -176,5 +176,5 @@ def _is_program_file(file: Path, folder: Path) -> bool:
     return file.suffix.lower() in SUFFIXES and not is_hidden and file.is_file()
 
 
-def _unreadable_file(path: Path, reason: str) -> InvalidProgram:
+def unreadable_file(path: Path, reason: str) -> InvalidProgram:
     return invalid_program(Span(Source(str(path), ""), 1, 0), "unreadable-file", reason)

@@ -1,10 +1,8 @@
 """Check of a run's inputs against the names that its program uses."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
-
-from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.language.ast import (
@@ -19,11 +17,11 @@ from weft.language.ast import (
     TaskNode,
     Template,
     Variable,
-    keep_definitions,
 )
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import nearest
-from weft.runs.program import StoredProgram
+from weft.language.traversal import structs_in
+from weft.runs.program import LoadedProgram
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -51,28 +49,17 @@ class NothingToRun(RequestError):
         super().__init__(f"{name} only defines {named}; {hint}")
 
 
-def reject_unused_inputs(program: StoredProgram, inputs: Collection[str]) -> None:
+def reject_unused_inputs(program: LoadedProgram, inputs: Collection[str]) -> None:
     """Raise NothingToRun for a program of definitions only, or UnusedInputs for inputs that it never uses."""
-    main = program.main.read()
-    if program.entry is None and main.forms and keep_definitions(main) == main:
-        names = [form.name for form in main.forms if isinstance(form, Template | Define)]
-        raise NothingToRun(program.main.name, names)
-    known = frozenset(_used_names(form for one in program.programs() for form in one.forms))
+    forms = program.main.forms
+    if program.stored.entry is None and forms and all(isinstance(form, Template | Define) for form in forms):
+        names = [form.name for form in forms if isinstance(form, Template | Define)]
+        raise NothingToRun(program.stored.main.name, names)
+    # Every name that the forms use counts, even if they bind it.
+    known = frozenset(name for one in structs_in(program.forms) for name in _names_in(one))
     unused = frozenset(inputs) - known
     if unused:
         raise UnusedInputs(names=unused, known=known - RESERVED_NAMES)
-
-
-def _used_names(forms: Iterable[Any]) -> Iterator[str]:
-    """Yield every name that the forms use, even if they bind it; not recursive, as forms may be deep."""
-    stack: list[Any] = list(forms)
-    while stack:
-        one = stack.pop()
-        yield from _names_in(one)
-        if isinstance(one, Struct):
-            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
-        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
-            stack.extend(one)
 
 
 def _names_in(one: Any) -> Iterator[str]:

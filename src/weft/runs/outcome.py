@@ -5,16 +5,17 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec import Struct
 
+from weft.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_UNAVAILABLE, EXIT_WAITING
 from weft.evaluator.errors import TaskFailed, program_failure
-from weft.evaluator.results import TaskFailure, TaskResult
+from weft.evaluator.results import TaskFailure, TaskResult, is_unavailable
 from weft.ids import TaskId
 from weft.language.diagnostics import InvalidProgram
 from weft.runs.errors import REPLAY_CODES, NoRun
-from weft.runs.program import NoProgram, program_of
+from weft.runs.program import LoadedProgram, NoProgram, program_of
 from weft.runs.replay import is_step_cancelled
 from weft.runs.step_records import FAILURE, cancelled_step_failure, failure_of
 from weft.store.protocol import TaskStore
-from weft.tasks.record import Origin, Status, Task
+from weft.tasks.record import JsonObject, Origin, Status, Task
 from weft.tasks.steps import (
     StoredFailure,
     Usage,
@@ -45,6 +46,23 @@ class RunOutcome(Struct, frozen=True):
     """The code of the failure."""
     is_step_cancelled: bool = False
     """Whether a step that somebody cancelled ended the run."""
+    questions: tuple[Task, ...] = ()
+    """Open questions of a run that has not ended."""
+
+    @property
+    def error(self) -> JsonObject:
+        """Return the TaskError of a failed run; empty for other runs."""
+        return {} if self.result is None else self.result.notes.get("error") or {}
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of a command that has run it."""
+        if self.result is None:
+            is_waiting = bool(self.questions) and self.status is Status.PENDING
+            return EXIT_WAITING if is_waiting else EXIT_INTERRUPTED
+        if self.status is Status.COMPLETED:
+            return 0
+        return EXIT_UNAVAILABLE if is_unavailable(self.error) else EXIT_FAILED
 
 
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
@@ -99,8 +117,7 @@ def _own_failure(task: Task) -> TaskFailed | None:
 def _invalid_program_failure(task: Task) -> TaskFailed | None:
     """Return the failure of a run with an invalid program; None if it is valid, or there is no program."""
     try:
-        for _ in program_of(task).programs():
-            pass
+        LoadedProgram(program_of(task))
     except InvalidProgram as error:
         return TaskFailed(program_failure(error), span=error.found[0].span, code=error.found[0].code)
     except NoProgram:

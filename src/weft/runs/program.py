@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,16 +15,26 @@ from weft.config.sections import ModelsSettings
 from weft.config.settings import find_project_file, working_folder
 from weft.errors import RequestError
 from weft.executors.protocol import ExecutionFailed
-from weft.language.ast import FunctionCall, Node, Program, TaskNode, Template, Variable, keep_definitions
+from weft.language.ast import (
+    Define,
+    FunctionCall,
+    Node,
+    Program,
+    TaskNode,
+    Template,
+    Variable,
+    keep_definitions,
+)
 from weft.language.diagnostics import invalid_program
 from weft.language.library import TaskLibrary
 from weft.language.reading import Surface, read_bytes, read_text
 from weft.language.schemas import ReadSchema, is_path
 from weft.language.sexp.printer import print_program
 from weft.language.task_fields import OutputFormat
+from weft.language.traversal import UsedNames, structs_in, used_names
 from weft.llm.errors import ModelError
 from weft.llm.models import resolved
-from weft.runs.files import read_content
+from weft.runs.files import read_content, unreadable_file
 from weft.tasks.program_params import PROGRAM
 from weft.tasks.record import JsonObject, Task
 from weft.version import __version__
@@ -43,12 +54,22 @@ class StoredText(Struct, frozen=True, omit_defaults=True):
     surface: Surface | None = None
 
     def read(self) -> Program:
-        """Parse the text; raise InvalidProgram."""
-        return read_text(self.text, self.name, self.surface)
+        """Return the syntax tree, parsed on first use in this process; raise InvalidProgram."""
+        parsed = _parsed.get(self)
+        if parsed is None:
+            parsed = _parsed[self] = read_text(self.text, self.name, self.surface)
+            size = sum(len(known.text) for known in list(_parsed))
+            for oldest in list(_parsed)[:-1] if size > MAX_PARSED_CHARACTERS else ():
+                _parsed.pop(oldest, None)
+        return parsed
 
-    def definitions(self) -> Program:
-        """Parse the text as a library: only its templates and functions."""
-        return keep_definitions(self.read())
+
+_parsed: dict[StoredText, Program] = {}
+"""Syntax trees by source text: the executor gets only a task record from the engine, even in the process that
+began the run; and many tasks of a flow may name the same template."""
+
+MAX_PARSED_CHARACTERS = 4_000_000
+"""How much source text may have its syntax tree kept: enough for hundreds of programs."""
 
 
 class StoredProgram(Struct, frozen=True, omit_defaults=True):
@@ -73,11 +94,6 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
     entry: str | None = None
     """Template to call with the inputs as arguments; `main` then only displays the call."""
 
-    def programs(self) -> Iterator[Program]:
-        """Yield the definitions of the libraries, then the program itself."""
-        yield from (text.definitions() for text in self.libraries)
-        yield self.main.read()
-
     def schema_text(self, path: str, source: str) -> str:
         """Return the text of a schema file as stored with the run; raise FileNotFoundError."""
         try:
@@ -85,18 +101,59 @@ class StoredProgram(Struct, frozen=True, omit_defaults=True):
         except KeyError:
             raise FileNotFoundError(f"'{path}' was not stored with the program") from None
 
-    def with_schemas(self, read: ReadSchema) -> "StoredProgram":
+
+class LoadedProgram:
+    """A stored program with its syntax trees: parsed once, handed on to the checks and the evaluation."""
+
+    def __init__(self, stored: StoredProgram) -> None:
+        """Parse all texts; raise InvalidProgram."""
+        self.stored = stored
+        self.main = stored.main.read()
+        self.libraries = tuple(keep_definitions(text.read()) for text in stored.libraries)
+        """Templates and functions of the libraries."""
+
+    @cached_property
+    def library_forms(self) -> tuple[Node, ...]:
+        return tuple(form for library in self.libraries for form in library.forms)
+
+    @property
+    def forms(self) -> tuple[Node, ...]:
+        """Return the definitions of the libraries, then the forms of the program itself."""
+        return (*self.library_forms, *self.main.forms)
+
+    @cached_property
+    def definitions(self) -> dict[str, Template | Define]:
+        """Return the templates and functions of the program and its libraries, by name."""
+        return {form.name: form for form in self.forms if isinstance(form, Template | Define)}
+
+    @cached_property
+    def used(self) -> UsedNames:
+        return used_names(self.forms)
+
+    def call(self, inputs: JsonObject) -> tuple[Program, JsonObject]:
+        """Return the program to evaluate, and its bindings."""
+        if self.stored.entry is None:
+            return self.main, inputs
+        # Names that no program can contain: an input must not shadow a template or a built-in.
+        keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
+        call = FunctionCall(func_name=self.stored.entry, keywords=keywords)
+        return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
+
+    def replace(self, **changes: Any) -> "LoadedProgram":
+        """Return the program with other values in fields of `stored`."""
+        return LoadedProgram(structs.replace(self.stored, **changes))
+
+    def with_schemas(self, read: ReadSchema) -> "LoadedProgram":
         """Add the texts of the schema files; raise InvalidProgram if one cannot be read."""
         found: dict[str, str] = {}
-        for program in self.programs():
-            for node, path in _schema_paths(program):
-                source = node.span.source.name
-                try:
-                    found[_schema_key(source, path)] = read(path, source)
-                except (OSError, UnicodeDecodeError) as error:
-                    reason = getattr(error, "strerror", None) or str(error)
-                    raise invalid_program(node.span, "bad-value", f"schema file '{path}': {reason}") from None
-        return msgspec.structs.replace(self, schemas=found)
+        for node, path in _schema_paths(self.forms):
+            source = node.span.source.name
+            try:
+                found[_schema_key(source, path)] = read(path, source)
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                raise invalid_program(node.span, "bad-value", f"schema file '{path}': {reason}") from None
+        return self.replace(schemas=found) if found else self
 
 
 def print_text(program: Program, name: str = "<python>") -> StoredText:
@@ -108,19 +165,9 @@ def print_library(library: TaskLibrary) -> StoredText:
     return print_text(Program(tuple(definition.template for definition in library)), "<library>")
 
 
-def main_of(program: StoredProgram, inputs: JsonObject) -> tuple[Program, JsonObject]:
-    """Return the program to evaluate, and its bindings."""
-    if program.entry is None:
-        return program.main.read(), inputs
-    # Names that no program can contain: an input must not shadow a template or a built-in.
-    keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
-    call = FunctionCall(func_name=program.entry, keywords=keywords)
-    return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
-
-
 def as_params(program: StoredProgram) -> JsonObject:
     """Return the program as an entry of `params`, with the version of weft that started the run."""
-    program = msgspec.structs.replace(program, version=program.version or __version__)
+    program = structs.replace(program, version=program.version or __version__)
     return {PROGRAM: msgspec.json.decode(msgspec.json.encode(program))}  # `to_builtins` leaves tuples
 
 
@@ -139,11 +186,9 @@ def _schema_key(source: str, path: str) -> str:
     return f"{source}\n{path}"
 
 
-def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
-    """Yield tasks and templates that name a schema file, with its path; iterative, as trees may be deep."""
-    stack: list[Any] = list(program.forms)
-    while stack:
-        one = stack.pop()
+def _schema_paths(forms: Iterable[Node]) -> Iterator[tuple[Node, str]]:
+    """Yield tasks and templates that name a schema file, with its path."""
+    for one in structs_in(forms):
         if isinstance(one, Template):
             shapes = (one.returns, *(parameter.type for parameter in one.parameters))
             yield from ((one, shape.strip()) for shape in shapes if shape is not None and is_path(shape))
@@ -151,28 +196,28 @@ def _schema_paths(program: Program) -> Iterator[tuple[Node, str]]:
             output: OutputFormat | None = one.output_format
             if output is not None and output.schema is not None and is_path(output.schema):
                 yield cast(Node, one), output.schema.strip()
-        if isinstance(one, Struct):
-            stack.extend(getattr(one, name) for name in one.__struct_fields__ if name != "span")
-        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
-            stack.extend(one)
 
 
 def file_text(path: Path, surface: Surface | None = None) -> StoredText:
     """Return the text of a program file; raise InvalidProgram if it cannot be read or parsed."""
-    content, surface = read_content(path, surface)  # read once: a pipe cannot be read again
-    read_bytes(content, str(path), surface)  # raises InvalidProgram with the location of each problem
-    text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    return StoredText(str(path), text, surface)
+    content, surface = read_content(path, surface)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        read_bytes(content, str(path), surface)  # raises InvalidProgram with the location
+        raise unreadable_file(path, f"the text is not UTF-8: {error.reason}") from None
+    found = StoredText(str(path), text.replace("\r\n", "\n").replace("\r", "\n"), surface)
+    found.read()
+    return found
 
 
-def with_model(program: StoredProgram, models: ModelsSettings) -> StoredProgram:
-    """Return the program with its default model resolved now; unchanged if no default is set."""
-    name = program.model or models.default
-    if name is None:
-        return program
-    with suppress(ModelError):  # raised again, with a hint, when the model is called
-        name = str(resolved(name, models))
-    return structs.replace(program, model=name)
+def pin_model(name: str | None, models: ModelsSettings) -> str | None:
+    """Return the full name of a default model, or of the settings' default; None if neither is set."""
+    name = name or models.default
+    if name is not None:
+        with suppress(ModelError):  # raised again, with a hint, when the model is called
+            return str(resolved(name, models))
+    return name
 
 
 def resolve_workdir(program: StoredProgram, *, has_begun: bool) -> StoredProgram:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from weft.executors.builtin import BUILT_IN_IDS
+from weft.executors.registry import BUILT_IN_IDS
 from weft.runs.templates import UnknownTemplate, find_template, read_name
 from weft.store.models import RegisteredTemplate
 from weft.store.protocol import TaskStore

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
 from msgspec import Struct
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
@@ -10,8 +9,7 @@ from weft.language.ast import Define, FunctionCall, Program, Template, Variable
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import invalid_program, nearest
 from weft.language.sexp.printer import print_program
-from weft.language.traversal import used_names
-from weft.runs.program import StoredProgram, StoredText
+from weft.runs.program import LoadedProgram, StoredProgram, StoredText
 from weft.store.models import RegisteredTemplate
 from weft.store.protocol import Owner, TaskStore
 
@@ -67,40 +65,41 @@ async def _hint(store: TaskStore, name: str, owner: Owner) -> str:
 
 async def call_program(
     store: TaskStore, template: RegisteredTemplate, arguments: Collection[str]
-) -> StoredProgram:
+) -> LoadedProgram:
     """Return a program that calls a template with its inputs as arguments, and has all templates it needs."""
     keywords = tuple((name, Variable(name=name)) for name in arguments)
     shown = print_program(Program((FunctionCall(func_name=template.name, keywords=keywords),)))
-    program = StoredProgram(StoredText("<call>", shown, "sexp"), entry=template.name)
+    program = LoadedProgram(StoredProgram(StoredText("<call>", shown, "sexp"), entry=template.name))
     return await _with_needed(store, program, [template], user_id=template.user_id)
 
 
 async def with_templates(
-    store: TaskStore, program: StoredProgram, *, user_id: str | None, inputs: Collection[str] = ()
-) -> StoredProgram:
+    store: TaskStore, program: LoadedProgram, *, user_id: str | None, inputs: Collection[str] = ()
+) -> LoadedProgram:
     """Return the program with the registered templates that it uses and does not define."""
-    wanted, is_choosing = wanted_names(program, inputs)
-    if not wanted and not is_choosing:
+    if not wants_templates(program, inputs):
         return program
-    names = None if is_choosing else wanted
+    names = None if program.used.is_choosing else _wanted_names(program, inputs)
     found = await store.templates(owner=Owner(user_id), names=names)
-    own = _defined(program)
-    return await _with_needed(store, program, [one for one in found if one.name not in own], user_id=user_id)
+    first = [one for one in found if one.name not in program.definitions]
+    return await _with_needed(store, program, first, user_id=user_id)
 
 
-def wanted_names(program: StoredProgram, inputs: Collection[str] = ()) -> tuple[frozenset[str], bool]:
-    """Return the names that the program does not define, and whether it may choose among all templates."""
-    forms = [form for one in program.programs() for form in one.forms]
-    used = used_names(forms)
-    mentioned = used.mentioned - frozenset(inputs)
-    return (used.called | mentioned) - _defined(program).keys() - RESERVED_NAMES, used.is_choosing
+def wants_templates(program: LoadedProgram, inputs: Collection[str] = ()) -> bool:
+    """Return whether the program may use registered templates: names that it does not define, or any."""
+    return program.used.is_choosing or bool(_wanted_names(program, inputs))
+
+
+def _wanted_names(program: LoadedProgram, inputs: Collection[str]) -> frozenset[str]:
+    used = program.used
+    return (used.called | (used.mentioned - frozenset(inputs))) - program.definitions.keys() - RESERVED_NAMES
 
 
 async def _with_needed(
-    store: TaskStore, program: StoredProgram, first: Sequence[RegisteredTemplate], *, user_id: str | None
-) -> StoredProgram:
+    store: TaskStore, program: LoadedProgram, first: Sequence[RegisteredTemplate], *, user_id: str | None
+) -> LoadedProgram:
     """Return the program with these templates and those that they need in turn."""
-    own = _defined(program)
+    own = program.definitions
     found = {one.name: one for one in first}
     asked = set(found)
     more: Sequence[RegisteredTemplate] = first
@@ -114,9 +113,8 @@ async def _with_needed(
         more = [one for one in more if one.name not in found]
         found |= {one.name: one for one in more}
     kept = [one for one in found.values() if not _is_defined(one, own)]
-    return msgspec.structs.replace(
-        program,
-        libraries=(*map(stored_text, kept), *program.libraries),
+    return program.replace(
+        libraries=(*map(stored_text, kept), *program.stored.libraries),
         templates={one.name: one.version for one in kept},
     )
 
@@ -141,9 +139,3 @@ def _is_defined(template: RegisteredTemplate, own: Mapping[str, Template | Defin
         )
         raise invalid_program(mine.span, "duplicate-name", message)
     return True
-
-
-def _defined(program: StoredProgram) -> dict[str, Template | Define]:
-    """Return the templates and functions that the program itself defines."""
-    forms = [form for one in program.programs() for form in one.forms]
-    return {form.name: form for form in forms if isinstance(form, Template | Define)}

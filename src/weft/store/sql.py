@@ -8,7 +8,7 @@ has its own statements in its `queries`, with the same parameters in the same or
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from weft.store.errors import SchemaTooNew, StoreNotFound
 from weft.tasks.record import FIELD_NAMES
@@ -48,10 +48,9 @@ def set_names(dialect: str) -> frozenset[str]:
 @cache
 def _statements(dialect: str) -> list[tuple[str, str, bool]]:
     """Return the name and text of each statement, and whether it is marked as a set."""
-    package = files("weft.store")
     found = []
-    for folder in (package.joinpath("queries"), package.joinpath(dialect, "queries")):
-        for file in sorted(folder.iterdir(), key=lambda file: file.name):
+    for folder in ("queries", f"{dialect}/queries"):
+        for file in _files(folder):
             _, *parts = _HEAD.split(file.read_text("utf-8"))
             for name, parameters, mark, text in zip(*(iter(parts),) * 4, strict=True):
                 found.append((name, _translated(text, parameters, dialect), bool(mark)))
@@ -89,5 +88,8 @@ def is_current(dialect: str, version: int, location: str, *, must_exist: bool) -
 @cache
 def load_migrations(dialect: str) -> tuple[str, ...]:
     """Return the migrations of a dialect in order; the n-th brings the schema to version n."""
-    folder = files(f"weft.store.{dialect}").joinpath("migrations")
-    return tuple(file.read_text("utf-8") for file in sorted(folder.iterdir(), key=lambda file: file.name))
+    return tuple(file.read_text("utf-8") for file in _files(f"{dialect}/migrations"))
+
+
+def _files(folder: str) -> list[Path]:
+    return sorted((Path(__file__).parent / folder).glob("*.sql"))

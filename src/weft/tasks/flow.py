@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from html import escape
 
 import msgspec
 
@@ -102,6 +101,8 @@ def flow_html(flow: "Flow") -> str:
 
 
 def _row(task: Task, depth: int) -> str:
+    from html import escape  # imported here, because only notebooks show flows as HTML
+
     name = f"<td style='text-align:left;padding-left:{depth * 1.5 + 0.5}em'>{escape(task.name)}</td>"
     status = f"<td style='color:{_COLOURS[task.status]}'>{task.status.value}</td>"
     details = f"<td>{task.progress:.0%}</td><td>{escape(task.error or '')}</td>"

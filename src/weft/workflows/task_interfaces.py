@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, field
 
 from weft.config.settings import ProjectSettings, find_project_file, read_project, working_folder
-from weft.effects.tools import ToolNames
+from weft.effects.checks import ToolNames
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.executors.protocol import output_schema_of
 from weft.executors.registry import ExecutorRegistry
-from weft.language.ast import FunctionCall, Program
+from weft.language.ast import FunctionCall, Program, Template
 from weft.language.diagnostics import nearest_tool
 from weft.language.sexp.printer import print_program
+from weft.language.signatures import result_schema
 from weft.runs.program import StoredProgram, StoredText, as_params
+from weft.runs.templates import stored_text
 from weft.store.models import RegisteredTemplate
 from weft.tasks.program_params import TEMPLATE
 from weft.tasks.record import JsonObject
@@ -82,15 +84,8 @@ class ExecutorTasks:
 
 
 def _result_schema(template: RegisteredTemplate) -> JsonObject | None:
-    # Imported here: workflows of executors alone do not need the language.
-    from weft.language.ast import Template
-    from weft.language.reading import read_text
-    from weft.language.signatures import result_schema
-
-    for form in read_text(template.text, template.name, "sexp").forms:
-        if isinstance(form, Template):
-            return result_schema(form)
-    return None
+    forms = stored_text(template).read().forms
+    return next((result_schema(form) for form in forms if isinstance(form, Template)), None)
 
 
 class UnknownTool(RequestError):

@@ -1,4 +1,4 @@
-"""The builder of workflows."""
+"""The builder of workflows, and their compilation to flow documents, as `weft flow submit` reads them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -7,12 +7,11 @@ import msgspec
 from msgspec import Struct
 
 from weft.app.app import App
-from weft.app.submission import named_templates
 from weft.app.sync import SyncApp
 from weft.config.settings import load_settings
 from weft.effects.tools import project_registry
 from weft.tasks.record import JsonObject
-from weft.workflows.compile import compiled
+from weft.workflows.checks import CheckedWorkflow, InvalidWorkflow
 from weft.workflows.model import WorkflowResult, WorkflowStepDefinition
 from weft.workflows.task_interfaces import ExecutorTasks, TaskInterfaces, ToolTasks
 
@@ -70,10 +69,48 @@ class Workflow(Struct, frozen=True):
         if app is None:
             async with await App.open() as own:
                 return await self.arun(own, **initial_context)
-        templates = await named_templates(app.store, app.owner, self._task_names())
+        templates = await app.library.find(self._task_names())
         tasks = ExecutorTasks(app.executors, templates, ToolTasks())
         summary = await app.run(self.compile(tasks, **initial_context))
         return WorkflowResult.of(await app.flow_of(summary.root_id))
 
     def _task_names(self) -> list[str]:
         return [step.task_name for step in self.steps]
+
+
+def compiled(
+    name: str, steps: Sequence[WorkflowStepDefinition], context: Mapping[str, Any], tasks: TaskInterfaces
+) -> list[JsonObject]:
+    """Return the flow of a workflow: a root record, and one record per step; raise InvalidWorkflow.
+
+    The root record collects the results by output name. It depends on every step, so it completes with the
+    workflow, and stays pending if a step fails.
+    """
+    checked = CheckedWorkflow(name, steps, context, tasks)
+    if checked.problems:
+        raise InvalidWorkflow(checked.problems)
+    root: JsonObject = {
+        "name": name,
+        "schemas": {"method": "aggregate_results"},
+        "inputs": {"key_by": "name"},
+        "dependencies": list(checked.steps),
+    }
+    return [root, *(_record(step, checked) for step in checked.steps.values())]
+
+
+def _record(step: WorkflowStepDefinition, checked: CheckedWorkflow) -> JsonObject:
+    # Values of the initial context become inputs of the steps that use them, not a record to depend on. So
+    # they are checked against the task's schema before anything runs, may refer to secrets, and a step's
+    # result can be reused unless a value that the step itself uses has changed.
+    known = checked.context_inputs(step)
+    mappings = {source.parameter: source.text for source in step.sources() if source.parameter not in known}
+    params = checked.params_of(step)
+    if mappings:
+        params["input_mappings"] = mappings
+    return {
+        "name": step.output_name,
+        "schemas": {"method": checked.method_of(step)},
+        "inputs": {**step.static_inputs, **known},
+        **({"params": params} if params else {}),
+        "dependencies": checked.dependencies_of(step),
+    }

@@ -3,8 +3,9 @@
 import pytest
 
 import weft
-from weft.app.programs import check_program, stored_program
+from weft.app.programs import check_program, load_program
 from weft.config.settings import Settings
+from weft.language.diagnostics import InvalidProgram
 from weft.runs.inputs import NothingToRun, UnusedInputs
 from weft.testing.scripted_model import ScriptedModel
 
@@ -13,7 +14,7 @@ BARE = """<task><instructions>Write {{x}} in {{style}} words</instructions>
 
 
 def check(text: str, **inputs: object) -> None:
-    check_program(stored_program(text), inputs, Settings(db="unused"))
+    check_program(load_program(text), inputs, Settings(db="unused"))
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,20 @@ def check(text: str, **inputs: object) -> None:
 )
 def test_inputs_that_the_program_names_are_taken(text: str, inputs: dict[str, object]) -> None:
     check(text, **inputs)
+
+
+GREET = '(deftask greet ((who string) (n integer 1)) :instructions "Greet {{who}} {{n}} times")'
+
+
+@pytest.mark.parametrize("call", ["(greet name)", "(greet :who name)", '(greet "Ada" name)'])
+def test_an_input_of_another_type_than_its_parameter_is_refused(call: str) -> None:
+    with pytest.raises(InvalidProgram, match="wrong-type"):
+        check(f"{GREET} {call}", name=2.5)
+
+
+def test_an_input_that_the_program_changes_is_not_checked_as_an_argument() -> None:
+    check(f'{GREET} (define name "Ada") (greet name)', name=2.5)
+    check(f'{GREET} (set! name "Ada") (greet name)', name=2.5)
 
 
 def test_an_input_that_the_program_names_nowhere_is_refused_with_the_one_that_was_meant() -> None:

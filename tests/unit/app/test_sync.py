@@ -69,7 +69,12 @@ def test_errors_are_raised_as_they_are(tmp_path: Path) -> None:
 
 
 def test_public_names_are_what_they_say() -> None:
-    other = {"build": "weft.language.builder", "open": "open_app", "testing": "weft.testing"}
+    other = {
+        "build": "weft.language.builder",
+        "open": "open_app",
+        "secret": "Secret",
+        "testing": "weft.testing",
+    }
 
     assert {name: getattr(weft, name).__name__ for name in weft.__all__} == {
         name: other.get(name, name) for name in weft.__all__

@@ -1,6 +1,6 @@
 """What `weft tasks show` says of the request of a step."""
 
-from weft.cli.tasks.show import SHOWN_SOURCES, provenance_lines
+from weft.cli.tasks.inspect import SHOWN_SOURCES, provenance_lines
 from weft.tasks.steps import PromptPart, RequestFacts
 
 

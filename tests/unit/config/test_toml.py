@@ -14,7 +14,7 @@ from weft.config.sections import (
 )
 from weft.config.settings import Settings, load_settings
 from weft.config.toml import InvalidSetting
-from weft.effects.tools import SYSTEM_TOOLS, ToolNames
+from weft.effects.checks import SYSTEM_TOOLS, ToolNames
 from weft.tools import open_toolbox
 
 EVERYTHING = """

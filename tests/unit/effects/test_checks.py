@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from weft.app.app import App
 from weft.app.programs import arun
-from weft.app.templates import add_templates, read_templates
+from weft.app.templates import read_templates
 from weft.app.wiring import open_store
 from weft.cli.check import check
 from weft.config.sections import ModelsSettings
@@ -39,7 +39,7 @@ async def test_a_file_is_refused_for_the_same_reasons_by_check_run_and_library(
         with pytest.raises(InvalidProgram) as by_run:
             await arun(file, app=app)
         with pytest.raises(InvalidProgram) as by_library:
-            await add_templates(app, read_templates([file]).templates)
+            await app.library.add(read_templates([file]).templates)
 
     assert text_of(by_run) == text_of(by_library)
     assert sorted(code for code, _ in text_of(by_run)) == [

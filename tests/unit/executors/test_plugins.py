@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from weft.executors import ExecutorRegistry, UnknownExecutor
-from weft.executors.builtin import built_in_registry, decorated, register_plugins
+from weft.executors.builtin import built_in_registry, register_plugins
+from weft.executors.registry import decorated
 
 MODULE = """
 from weft.executors import executor

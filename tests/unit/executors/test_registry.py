@@ -10,9 +10,9 @@ from tests.executor_work import Reports, run, work_of
 from weft.config.settings import ProjectSettings
 from weft.effects.tools import project_registry
 from weft.executors import DuplicateExecutor, ExecutionFailed, ExecutorRegistry, UnknownExecutor, Work
-from weft.executors.builtin import BUILT_IN_IDS, built_in_registry, decorated, default_registry, executor
+from weft.executors.builtin import built_in_registry, default_registry
 from weft.executors.invoke import invoke_executor
-from weft.executors.registry import BUILT_IN
+from weft.executors.registry import BUILT_IN, BUILT_IN_IDS, decorated, executor
 from weft.executors.simple import Noop
 from weft.tasks.record import ExecutorType
 

@@ -19,8 +19,7 @@ from tests.given_tools import GivenTool, GivenTools
 from weft import testing
 from weft.app.app import App
 from weft.app.evaluation import evaluate_async
-from weft.app.programs import stored_program
-from weft.app.questions import answer, questions_of
+from weft.app.programs import load_program
 from weft.effects.local import LocalEffects
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.tools import ToolFailed
@@ -254,15 +253,15 @@ async def test_an_attempt_that_comes_to_rest_ends_its_span_and_has_not_failed(
     spans: InMemorySpanExporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weft.runs.questions.QUIET_SECONDS", 0.01)
-    program = stored_program('(get (system:request_user_input :question "Who?") "answer")')
+    program = load_program('(get (system:request_user_input :question "Who?") "answer")')
     async with await App.open(tmp_path / "weft.db", new_effects=lambda _: LocalEffects()) as app:
         root_id = await app.begin_program(program, {}, name="asking")
         await app.wait(root_id)
         assert (await app.get(root_id)).status is Status.PENDING
         rested = [named(spans, name) for name in ("execute_task asking", "invoke_workflow")]
         spans.clear()
-        [question] = await questions_of(app, root_id)
-        await answer(app, question.id, "Ada")
+        [question] = await app.questions(root_id)
+        await app.answer(question.id, "Ada")
         await app.begin(root_id)
         await app.wait(root_id)
         assert (await app.get(root_id)).status is Status.COMPLETED

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from weft.config.sections import ToolsSettings
-from weft.effects.tools import SYSTEM_TOOLS, open_project_tools
+from weft.effects.checks import SYSTEM_TOOLS
+from weft.effects.tools import open_project_tools
 from weft.evaluator.tools import ToolContext, ToolFailed
 from weft.tools import functions
 from weft.tools.functions import DuplicateTool, ToolRegistry

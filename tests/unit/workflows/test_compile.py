@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from weft.app.submission import read_document
+from weft.app.app import read_document
 from weft.executors.builtin import built_in_registry
 from weft.tasks.parsing.problems import decode
 from weft.workflows import ExecutorTasks, InvalidWorkflow, Workflow, WorkflowStepDefinition

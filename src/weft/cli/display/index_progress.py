@@ -1,17 +1,15 @@
 """Show the progress of an index update, and its report."""
 
-import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from weft.cli.display.output import plural
 from weft.cli.invoke import echo_status, ignore_stderr_errors
 
 if TYPE_CHECKING:
-    from weft.memory.protocol import IndexProgress, IndexReport
+    from weft.app.memory import IndexProgress, IndexReport
 
 
 _LINE_SECONDS = 2.0
@@ -65,29 +63,6 @@ COMPARED_BYTES = 1_000_000
 """From this size on, sizes are shown in MB, and the size of the index also as a fraction of the text."""
 
 REASONS = {"binary": "binary", "too_large": "too large", "unreadable": "unreadable"}
-
-
-def chosen_roots(paths: Sequence[str]) -> list[Path]:
-    """Return the given folders, or the roots of the project; raise RootUnavailable if one is not a folder."""
-    # Imported here: keeps --help fast.
-    from weft.effects.memory import index_roots
-    from weft.memory.errors import RootUnavailable
-
-    roots = [Path(path) for path in paths] or index_roots()
-    for root in roots:
-        why = _root_problem(root)
-        if why is not None:
-            raise RootUnavailable(str(root), why)
-    return roots
-
-
-def _root_problem(root: Path) -> str | None:
-    try:
-        return None if stat.S_ISDIR(root.stat().st_mode) else "it is a file, not a folder"
-    except (FileNotFoundError, NotADirectoryError):
-        return "there is no such folder"
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
 
 
 def echo_waiting() -> None:

@@ -4,20 +4,17 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from weft.app.app import App, EventFilter, TaskFilter
 from weft.cli.display.output import STATUS_COLOURS, counts_line, headline, printable
 from weft.cli.display.questions import TerminalLock
 from weft.cli.display.tree import bar, tree_rows
 from weft.cli.invoke import echo_status, ignore_stderr_errors
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.protocol import EventFilter, TaskFilter
 from weft.tasks.record import Status
 from weft.tasks.summary import FlowSummary, blocked
-
-if TYPE_CHECKING:
-    from weft.app.app import App
 
 REFRESH_SECONDS = 0.25
 MAX_ROWS = 20
@@ -39,7 +36,7 @@ _SHOWN_EVENTS = {
 
 @asynccontextmanager
 async def watching(
-    app: "App", root_id: TaskId, terminal: TerminalLock | None = None, *, after: int = 0
+    app: App, root_id: TaskId, terminal: TerminalLock | None = None, *, after: int = 0
 ) -> AsyncIterator[None]:
     """Show the progress of a flow while the block runs, except while a question is on the terminal.
 
@@ -59,15 +56,6 @@ async def watching(
             await view.finish()
 
 
-async def last_event(app: "App", task_id: TaskId) -> int:
-    """Return the number of the last event of a task's flow, 0 if there are none."""
-    root_id = (await app.get(task_id)).task_tree_id or task_id
-    last = 0
-    while events := await app.events(EventFilter(tree=root_id, after=last)):
-        last = events[-1].seq
-    return last
-
-
 async def _show(view: "_LiveView | _LineView") -> None:
     """Show the flow until cancelled. A closed terminal or a busy store must not end the run."""
     with ignore_stderr_errors():
@@ -80,7 +68,7 @@ async def _show(view: "_LiveView | _LineView") -> None:
 class _LineView:
     """Prints one line per event; for large flows, one line per 10 % of ended tasks."""
 
-    def __init__(self, app: "App", root_id: TaskId, after: int) -> None:
+    def __init__(self, app: App, root_id: TaskId, after: int) -> None:
         self._app = app
         self._root_id = root_id
         self._after = after
@@ -119,14 +107,14 @@ class _LineView:
 
     async def _load_names(self, task_ids: set[TaskId]) -> None:
         unknown = [task_id for task_id in task_ids if task_id not in self._names]
-        found = await self._app.store.get_many(unknown, owner=self._app.owner)
+        found = await self._app.find_tasks(unknown)
         self._names |= {task_id: printable(task.name, width=60) for task_id, task in found.items()}
 
 
 class _LiveView:
     """Shows the tree with progress bars if it fits; otherwise a total bar and the running tasks."""
 
-    def __init__(self, app: "App", root_id: TaskId, terminal: TerminalLock) -> None:
+    def __init__(self, app: App, root_id: TaskId, terminal: TerminalLock) -> None:
         # Imported here: slow to import, and needed only on a terminal.
         from rich.console import Console
         from rich.live import Live

@@ -1,16 +1,17 @@
 """Format a flow as the rows of a tree."""
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from weft.cli.display.output import duration, headline, plural, printable
+from weft.cli.display.output import STATUS_COLOURS, duration, headline, plural, printable
+from weft.cli.invoke import echo, styled
 from weft.ids import TaskId
-
-if TYPE_CHECKING:
-    from weft.tasks.flow import Flow
-    from weft.tasks.record import Dependency, Task
+from weft.tasks.flow import Flow, find_step_owners
+from weft.tasks.questions import is_open_question
+from weft.tasks.record import Dependency, Task
+from weft.tasks.steps import usage_of
+from weft.tasks.summary import blocked
 
 MARKS = {"pending": "·", "in_progress": "▶", "completed": "✔", "failed": "✘", "cancelled": "■"}
 
@@ -27,7 +28,7 @@ class TreeRow(Struct, frozen=True):
     facts: str
 
 
-def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
+def tree_rows(flow: Flow, blocked_ids: Collection[TaskId]) -> Iterator[TreeRow]:
     """Yield the rows of a flow's tree, children below their parents in creation order."""
     unfinished = _unfinished_steps(flow)
     stack: list[tuple[TaskId, str, str]] = [(flow.root.id, "", "")]
@@ -36,7 +37,7 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
         task = flow[task_id]
         label = f"{MARKS[task.status.value]} {printable(task.name, width=60)}"
         facts = "  ".join(
-            _facts(flow, task, is_blocked=task_id in blocked, is_unfinished=task_id in unfinished)
+            _facts(flow, task, is_blocked=task_id in blocked_ids, is_unfinished=task_id in unfinished)
         )
         yield TreeRow(here, label, task.status.value, facts)
         children = flow.children.get(task_id, [])
@@ -47,10 +48,8 @@ def tree_rows(flow: "Flow", blocked: Collection[TaskId]) -> Iterator[TreeRow]:
             )
 
 
-def _unfinished_steps(flow: "Flow") -> set[TaskId]:
+def _unfinished_steps(flow: Flow) -> set[TaskId]:
     """Return the steps that are in progress although their run has ended: nothing performs them."""
-    from weft.tasks.flow import find_step_owners
-
     return {
         task_id
         for task_id, owner in find_step_owners(flow).items()
@@ -61,9 +60,7 @@ def _unfinished_steps(flow: "Flow") -> set[TaskId]:
     }
 
 
-def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_unfinished: bool) -> Iterator[str]:
-    from weft.tasks.questions import is_open_question
-
+def _facts(flow: Flow, task: Task, *, is_blocked: bool, is_unfinished: bool) -> Iterator[str]:
     yield task.id
     took = duration(task.started_at, task.completed_at)
     if took:
@@ -88,10 +85,8 @@ def _facts(flow: "Flow", task: "Task", *, is_blocked: bool, is_unfinished: bool)
         yield headline(task.error, width=80)
 
 
-def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
+def spending(task: Task, below: Iterable[Task] = ()) -> Iterator[str]:
     """Yield tokens and cost of a step's model calls, `below` being its children; nothing for other tasks."""
-    from weft.tasks.steps import usage_of
-
     usage = usage_of(task, below)
     if usage is None:
         return
@@ -100,7 +95,7 @@ def spending(task: "Task", below: "Iterable[Task]" = ()) -> Iterator[str]:
         yield f"${usage.cost:.4f}"
 
 
-def _named(flow: "Flow", dependency: "Dependency") -> str:
+def _named(flow: Flow, dependency: Dependency) -> str:
     # If only the first tasks of a flow are loaded, a dependency may be missing.
     name = printable(flow[dependency.id].name, width=30) if dependency.id in flow else dependency.id[:8]
     return name if dependency.required else f"({name})"
@@ -110,3 +105,13 @@ def bar(progress: float, *, width: int = 10) -> str:
     """Format a progress bar: ███░░░░░░░ 30%."""
     filled = round(progress * width)
     return f"{'█' * filled}{'░' * (width - filled)} {progress:.0%}"
+
+
+def print_tree(flow: Flow, *, to_stderr: bool = False) -> int:
+    """Print the tree of a flow and return the number of rows."""
+    count = 0
+    for row in tree_rows(flow, blocked(flow)):
+        label = styled(row.label, fg=STATUS_COLOURS[row.status])
+        echo(row.branches, label, "  ", styled(row.facts, dim=True), err=to_stderr)
+        count += 1
+    return count

@@ -4,13 +4,13 @@ import json
 import sys
 from typing import Any
 
+from weft.app.evaluation import UsageLedger
 from weft.cli.display.output import plural, print_bytes, print_json_text, printable
 from weft.cli.invoke import echo
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import TaskResult
 from weft.evaluator.values import fields_of, to_text
 from weft.language.library import TaskDefinition, TaskLibrary
-from weft.llm.usage import UsageLedger
 from weft.tasks.steps import Usage
 
 

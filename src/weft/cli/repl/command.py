@@ -9,10 +9,13 @@ import click
 from weft.cli.display.output import printable
 from weft.cli.display.problems import print_error
 from weft.cli.display.values import print_value
+from weft.cli.eval import EvaluationOptions, ShownEvaluation
 from weft.cli.invoke import echo
-from weft.cli.options import binding_options, evaluation_options, model_options
-from weft.cli.repl.commands import Leave, run_command
+from weft.cli.options import binding_options, evaluation_options, model_options, read_bindings
+from weft.cli.repl.commands import Leave, names, run_command
 from weft.cli.repl.session import Session
+from weft.cli.repl.terminal import PlainInput, TerminalInput
+from weft.cli.store_access import tracing
 from weft.errors import AuthorError, WeftError
 
 
@@ -27,20 +30,10 @@ def repl(settings: tuple[str, ...], secrets: tuple[str, ...], **options: Any) ->
     has a history, continues over several lines until its parentheses are closed, and Tab completes names.
     Ctrl-C interrupts an evaluation, Ctrl-D leaves the session. `,help` lists the commands.
     """
-    # Imported here: keeps --help fast.
-    from weft.cli.eval import Evaluation, EvaluationOptions
-    from weft.cli.invoke import tracing
-    from weft.cli.options import read_bindings
-    from weft.cli.repl.commands import names
-    from weft.cli.repl.session import Session
-    from weft.cli.repl.terminal import PlainInput
-
     bindings = read_bindings(settings, secrets)
-    with tracing(), Session(Evaluation(EvaluationOptions(**options))) as session:
+    with tracing(), Session(ShownEvaluation(EvaluationOptions(**options))) as session:
         session.bind(bindings)
         if sys.stdin is not None and sys.stdin.isatty():
-            from weft.cli.repl.terminal import TerminalInput
-
             echo("Type an expression to evaluate it; ,help lists commands; Ctrl-D leaves.")
             process_inputs(session, TerminalInput(lambda: names(session)))
         else:

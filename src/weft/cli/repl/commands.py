@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from weft.app.evaluation import read
 from weft.cli.display.output import plural, printable
 from weft.cli.display.values import print_value, value_text
 from weft.cli.invoke import echo
@@ -20,7 +21,6 @@ from weft.language.ast import Template
 from weft.language.diagnostics import nearest
 from weft.language.library import TaskDefinition
 from weft.language.sexp.program import SPECIAL_FORMS
-from weft.runs.files import read_file
 
 WIDTH = 60
 """How many characters of a value `,env` shows."""
@@ -112,7 +112,7 @@ def _signature(name: str, value: Any) -> str:
 
 
 def _load(session: Session, path: str) -> None:
-    program = read_file(Path(os.path.expanduser(path)))  # noqa: PTH111 - Path's own raises for an unknown user
+    program = read(Path(os.path.expanduser(path)))  # noqa: PTH111 - Path's own raises for an unknown user
     value = session.evaluate(program)
     templates = sum(isinstance(form, Template) for form in program.forms)
     echo(f"loaded {plural(templates, 'template')} from {printable(path)}")

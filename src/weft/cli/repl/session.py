@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from weft.cli.display.values import print_usage
-from weft.cli.eval import Evaluation, run
+from weft.cli.eval import ShownEvaluation, run
 from weft.evaluator.builtins import BUILT_INS
 from weft.language.ast import Program, Template
 from weft.language.library import TaskDefinition, TaskLibrary
@@ -16,7 +16,7 @@ from weft.language.source import Source
 class Session:
     """Evaluates programs one after another; later ones can use what earlier ones defined."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
+    def __init__(self, evaluation: ShownEvaluation) -> None:
         self._evaluation = evaluation
         self._evaluator = evaluation.evaluator
         self._runner = (
@@ -69,23 +69,17 @@ class Session:
                 tasks.setdefault(name, definition)
 
     def _run(self, program: Program) -> Any:
-        ledger, model_events = self._evaluation.effects.ledger, self._evaluation.model_events
+        ledger = self._evaluation.ledger
         ledger.entries.clear()
         try:
-            self._evaluation.require_sound(program, ())
-            self._evaluation.require_models(program)
-            return run(lambda: self._evaluate(program), self._runner)
+            return run(lambda: self._evaluation.evaluate(program, {}), self._runner)
         except KeyboardInterrupt:
             self._replace_busy_loop()
             raise
         finally:
-            model_events.end()
+            self._evaluation.display.end()
             if ledger.entries:
                 print_usage(ledger, as_tree=False)
-
-    async def _evaluate(self, program: Program) -> Any:
-        await self._evaluation.require_files(program, {})
-        return await self._evaluator.evaluate(program)
 
     def _replace_busy_loop(self) -> None:
         """Switch to a new event loop if tasks are left in the old one: they would run with the next input."""

@@ -8,7 +8,6 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
-import re2  # type: ignore[import-untyped]
 from msgspec import Struct
 
 from weft.language.cel.errors import Fault, TooMuchWork
@@ -288,11 +287,6 @@ def missing_field(value: Any, name: str, at: int) -> Fault:
     return Fault(at, "missing-field", f"there is no field '{shorten(name)}'", name=name, known=known)
 
 
-_RE2_OPTIONS = re2.Options()
-_RE2_OPTIONS.log_errors = False
-_RE2_OPTIONS.never_capture = True
-
-
 class Function(Struct, frozen=True):
     """A function; the target of a method counts as its first argument."""
 
@@ -313,8 +307,13 @@ def compile_pattern(pattern: str, at: int) -> Any:
     """Compile a regular expression with RE2, which matches in linear time. Raise Fault."""
     if len(pattern) > MAX_PATTERN_CHARACTERS:
         raise Fault(at, "bad-value", f"a regular expression has at most {MAX_PATTERN_CHARACTERS} characters")
+    import re2  # type: ignore[import-untyped]  # imported here, because few programs match patterns
+
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
     try:
-        return re2.compile(pattern, _RE2_OPTIONS)
+        return re2.compile(pattern, options)
     except (re2.error, UnicodeError) as error:
         reason = error.args[0] if isinstance(error, re2.error) and error.args else "it is not Unicode text"
         if isinstance(reason, bytes):

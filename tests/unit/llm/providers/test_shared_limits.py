@@ -10,7 +10,7 @@ import pytest
 from tests.model_payloads import KEY, MODEL_OF, a_payload, served_models, served_settings
 from tests.model_server import Exchange, ModelServer, Reaction, fails, says, write_settings
 from weft.app.app import App
-from weft.app.programs import stored_program
+from weft.app.programs import RunOptions, load_program
 from weft.config.sections import ProviderSettings
 from weft.ids import TaskId
 from weft.llm.errors import ModelError
@@ -56,7 +56,7 @@ async def test_two_runs_at_once_have_no_more_requests_open_than_their_provider_a
     await asyncio.to_thread(import_module, "weft.llm.providers.model")  # takes a second
 
     async with await App.open(tmp_path / "weft.db") as app:
-        program = stored_program(THREE_ASKS, reuse=False)
+        program = load_program(THREE_ASKS, RunOptions(reuse=False))
         runs = [await app.begin_program(program, {}, name=name) for name in ("one", "two")]
         waits = asyncio.gather(*(app.wait(root_id) for root_id in runs))
         for root_id in runs:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.memory.files import ignore
-from weft.memory.files.git import LOCAL_VARIABLES, commit_times
+from weft.memory.files.git import LOCAL_VARIABLES, commit_times, git_output
 from weft.memory.files.walk import Walk
 
 
@@ -39,7 +39,7 @@ def test_git_is_asked_once_for_each_repository_however_many_paths_are_looked_at(
     for name in names:
         (inner / name).write_text("")
     asked: list[tuple[str, ...]] = []
-    ask = ignore.git_output
+    ask = git_output
 
     def counted(folder: Path, *arguments: str) -> bytes:
         asked.append((str(folder), *arguments))

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.memory.index.test_index import counts, found
 from tests.unprivileged import held_to_rights
-from weft.cli.display.index_progress import chosen_roots
+from weft.app.memory import chosen_roots
 from weft.memory.errors import RootUnavailable
 from weft.memory.index.index import SqliteIndex
 

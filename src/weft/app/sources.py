@@ -1,9 +1,11 @@
-"""Load programs from Python files: the built program is printed as S-expressions and stored."""
+"""Programs as people name them: files, folders, standard input, objects of Python files, templates."""
 
 import runpy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from weft.app.evaluation import read
 from weft.config.paths import read_start
@@ -11,10 +13,27 @@ from weft.errors import RequestError
 from weft.language.ast import FunctionCall, Program, Template, Variable
 from weft.language.builder.tasks import HasTemplate
 from weft.language.builder.tasks import program as build_program
+from weft.language.diagnostics import InvalidProgram, LanguageProblem
+from weft.language.reading import Surface, read_bytes
 from weft.language.source import NOWHERE
-from weft.runs.program import StoredText, print_text
+from weft.runs.files import SUFFIXES, LoadedFile, load_files, partly_loaded, read_file
+from weft.runs.program import StoredText, file_text, print_text
+from weft.text import decode_text
 
-SUFFIX = ".py"
+
+class RegisteredName(Struct, frozen=True):
+    """Name of a registered template, `review`, or of a version, `review@2`, to be run as a program."""
+
+    name: str
+
+
+STDIN = "-"
+"""Name of standard input among files."""
+
+ReadInput = Callable[[], bytes]
+"""Returns the bytes of standard input."""
+
+PYTHON_SUFFIX = ".py"
 NAMES = ("program", "main")
 """Default names of the object to run: the first name that the file defines counts."""
 
@@ -25,9 +44,42 @@ class NoPythonProgram(RequestError):
     code = "no-python-program"
 
 
-def is_python(name: str) -> bool:
-    """Return whether a command-line argument names a Python file: `report.py`, `report.py:nightly`."""
-    return name.partition(":")[0].endswith(SUFFIX)
+def find_source(
+    name: str, surface: Surface | None, inputs: Mapping[str, Any], read_input: ReadInput
+) -> StoredText | RegisteredName:
+    """Return the program of a file or of standard input; any other name is that of a registered template.
+
+    Raise InvalidProgram or NoPythonProgram if it cannot be read. A function of a Python file gets `inputs`.
+    """
+    if name == STDIN:
+        return StoredText("<stdin>", decode_text(read_input()), surface)
+    if name.partition(":")[0].endswith(PYTHON_SUFFIX):  # `report.py`, `report.py:nightly`
+        return load_python_program(name, inputs)
+    path = Path(name)
+    looks_like_file = path.suffix.lower() in SUFFIXES or "/" in name or surface is not None
+    return file_text(path, surface) if looks_like_file or path.exists() else RegisteredName(name)
+
+
+def read_program(name: str, surface: Surface | None, read_input: ReadInput) -> Program:
+    """Parse the program of a file or of standard input; raise InvalidProgram."""
+    if name == STDIN:
+        return read_bytes(read_input(), "<stdin>", surface)
+    return read_file(Path(name), surface)
+
+
+def read_programs(
+    names: Sequence[str], surface: Surface | None, read_input: ReadInput
+) -> tuple[list[LoadedFile], list[LanguageProblem]]:
+    """Read programs from files, folders and standard input; return them and their syntax problems."""
+    loaded, problems = load_files([Path(name) for name in names if name != STDIN], surface)
+    if STDIN in names:
+        try:
+            loaded.append(LoadedFile("<stdin>", read_program(STDIN, surface, read_input)))
+        except InvalidProgram as error:
+            problems += error.found
+            part = partly_loaded("<stdin>", error)
+            loaded += [part] if part is not None else []
+    return loaded, problems
 
 
 def load_python_program(name: str, inputs: Mapping[str, Any]) -> StoredText:
