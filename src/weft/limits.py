@@ -1,6 +1,14 @@
-"""Limits on the input and the values that weft accepts, each with its reason; how retries wait."""
+"""What weft accepts: limits on input and values, each with its reason, and clean text; how retries wait.
 
-from msgspec import Struct
+Text is cleaned at the borders: files, processes, models and callers may send what no store can hold.
+Whatever has passed a border is trusted: it has no lone surrogates, and no NUL where C strings or PostgreSQL
+end at one.
+"""
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 MAX_JSON_BYTES = 512 * 1024 * 1024
 """Largest JSON text that is read: large enough for a flow of a million tasks."""
@@ -51,6 +59,34 @@ twice, sixty levels deep, is small in memory and practically endless."""
 
 MAX_INTEGER_BITS = 14_000
 """Largest integer of a program, about 4,200 digits: Python's limit for printing and parsing integers."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half a character: never valid alone, and never encodable. Python uses it for bytes that are not UTF-8."""
+
+NulFree = Annotated[str, Meta(pattern=r"^[^\x00]*$")]
+"""A word of a command line or of an environment: NUL ends C strings."""
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Replace NUL and lone surrogates by U+FFFD."""
+    return text if is_storable(text) else _UNSTORABLE.sub("\ufffd", text)
+
+
+def decode_text(content: bytes | bytearray) -> str:
+    """Decode UTF-8; bytes that are not UTF-8 become U+FFFD."""
+    return content.decode("utf-8", "replace")
+
+
+def is_storable(text: str) -> bool:
+    """Return whether every store can hold the text: it has no NUL and no lone surrogate."""
+    return "\x00" not in text and is_unicode(text)
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether the text has no lone surrogate, and thus can be encoded."""
+    return text.isascii() or SURROGATE.search(text) is None
 
 
 class Backoff(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The layers of the package: a module imports only what lies below it.
 
-    0  errors ids clock limits aio fault_points gc_tuning text version | secrets <- config, process, telemetry
+    0  errors ids clock limits aio fault_points gc_tuning version | secrets <- config, process, telemetry
     1  language (ast <- {sexp xml builder cel} <- check)   tasks (record <- {parsing schedules} <- operations)
     2  evaluator (effects <- machine <- {forms operators builtins subtasks})
     3  llm  tools  memory  store  executors                  never each other
@@ -27,7 +27,7 @@ import weft
 
 PACKAGE = Path(weft.__file__).parent
 
-GROUND = {"errors", "ids", "clock", "limits", "aio", "fault_points", "gc_tuning", "text", "version"}
+GROUND = {"errors", "ids", "clock", "limits", "aio", "fault_points", "gc_tuning", "version"}
 LAYERS = [
     GROUND | {"secrets", "config", "process", "telemetry"},
     {"language", "tasks"},

@@ -3,7 +3,7 @@
 import pytest
 
 from weft.evaluator.conversion import from_python
-from weft.text import clean_text, decode_text, is_storable, is_unicode
+from weft.limits import clean_text, decode_text, is_storable, is_unicode
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from weft.language.builder.tasks import program as build_program
 from weft.language.diagnostics import InvalidProgram, LanguageProblem
 from weft.language.reading import Surface, read_bytes
 from weft.language.source import NOWHERE
+from weft.limits import decode_text
 from weft.runs.files import SUFFIXES, LoadedFile, load_files, partly_loaded, read_file
 from weft.runs.program import StoredText, file_text, print_text
-from weft.text import decode_text
 
 
 class RegisteredName(Struct, frozen=True):

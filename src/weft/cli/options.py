@@ -14,9 +14,8 @@ import click
 from weft.config.paths import read_start
 from weft.errors import RequestError
 from weft.ids import TaskId, is_task_id
-from weft.limits import MAX_JSON_BYTES
+from weft.limits import MAX_JSON_BYTES, decode_text, is_storable
 from weft.secrets.references import KEY, Secret
-from weft.text import decode_text, is_storable
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,10 +11,9 @@ from weft.evaluator.results import AssociativeMatchResult, TaskError, TaskFailur
 from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
 from weft.language.ast import Symbol
 from weft.language.library import TaskDefinition
-from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.limits import MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, is_unicode
 from weft.secrets.references import Secret
 from weft.secrets.truncation import cut
-from weft.text import is_unicode
 
 BOOKKEEPING = frozenset(
     {

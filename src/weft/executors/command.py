@@ -26,11 +26,10 @@ from weft.executors.protocol import (
     result_schema,
     schema_of,
 )
-from weft.limits import Backoff
+from weft.limits import Backoff, NulFree
 from weft.process.group import KILL_SECONDS, CapturedGroup
 from weft.secrets.registry import redact
 from weft.tasks.record import ExecutorType, JsonObject
-from weft.text import NulFree
 
 SHELL = "/bin/sh"
 

@@ -18,10 +18,9 @@ from weft.evaluator.results import TaskFailure, TaskFailureReason
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed, Tools, ToolUse
 from weft.language.diagnostics import nearest_tool
 from weft.language.traversal import SPAWN_TOOL
-from weft.limits import MAX_INTEGER_BITS, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS
+from weft.limits import MAX_INTEGER_BITS, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, clean_text
 from weft.llm.payload import ModelReply, ToolMessage
 from weft.secrets.truncation import cut
-from weft.text import clean_text
 
 MAX_CHARACTERS = 64
 """Longest tool name that providers accept."""

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal
 
+from weft.limits import decode_text
 from weft.process.pipes import InputPipe, OutputPipe, ReadPipe
 from weft.process.watchdog import watchdog
-from weft.text import decode_text
 
 DRAIN_SECONDS = 1.0
 """How long the pipes may stay open after the process exited: `cmd > >(tee log)` still writes output."""

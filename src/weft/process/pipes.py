@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import IO
 
+from weft.limits import decode_text
 from weft.secrets.registry import redact
-from weft.text import decode_text
 
 READ_BYTES = 64 * 1024
 """Maximum size of one read or write: the default capacity of a pipe on Linux."""

@@ -9,12 +9,11 @@ from weft.evaluator.effects import Composite, ContextQuery, ModelCall, ScriptRun
 from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.operators.task import TITLE_CHARACTERS
 from weft.evaluator.results import TaskError, TaskFailure
-from weft.limits import MAX_NAME_CHARACTERS
+from weft.limits import MAX_NAME_CHARACTERS, clean_text
 from weft.secrets.registry import has_secrets, redact_json
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import error_text
 from weft.tasks.steps import StoredFailure, with_step_fields
-from weft.text import clean_text
 
 KINDS: dict[type[Any], str] = {
     ModelCall: "atomic",

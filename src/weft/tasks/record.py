@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 
 from weft.ids import UUID4_PATTERN, TaskId
-from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS
-from weft.text import clean_text
+from weft.limits import MAX_COUNT, MAX_NAME_CHARACTERS, clean_text
 
 JsonObject = dict[str, Any]
 

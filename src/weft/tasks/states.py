@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from weft.errors import RequestError
+from weft.limits import clean_text
 from weft.tasks.events import EventType
 from weft.tasks.parsing.problems import is_json, shown
 from weft.tasks.record import JsonObject, Status, Task, evolve
-from weft.text import clean_text
 
 
 class FrozenTask(RequestError):

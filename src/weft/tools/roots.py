@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct
 
 from weft.config.paths import find_open_databases, identity
-from weft.text import decode_text, is_unicode
+from weft.limits import decode_text, is_unicode
 from weft.tools.safe_open import FileUnavailable, PathRefused, Walk, open_file, parts_of
 
 MAX_READ_BYTES = 1024 * 1024

@@ -21,8 +21,8 @@ from typing import Self
 
 from weft.config.paths import find_open_databases, identity
 from weft.errors import RequestError
+from weft.limits import decode_text
 from weft.tasks.parsing.problems import shown
-from weft.text import decode_text
 
 _KERNEL_FILE_SYSTEMS = frozenset(
     {

@@ -20,8 +20,8 @@ from weft.evaluator.errors import BudgetExceeded, TaskFailed
 from weft.evaluator.subtasks.request import DESCRIPTION, PROPERTIES
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
 from weft.language.traversal import SPAWN_TOOL
+from weft.limits import NulFree
 from weft.secrets.truncation import cut_middle, without_half
-from weft.text import NulFree
 from weft.tools.functions import FunctionTool
 from weft.tools.roots import MAX_READ_BYTES, Roots
 from weft.tools.safe_open import PathRefused

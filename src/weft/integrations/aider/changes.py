@@ -10,9 +10,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from weft.limits import decode_text
 from weft.memory.files.git import disable_repository_commands, git_variables, run_git
 from weft.secrets.truncation import cut_middle
-from weft.text import decode_text
 
 MAX_DIFF_CHARACTERS = 1_000_000
 

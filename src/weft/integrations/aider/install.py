@@ -17,9 +17,9 @@ from weft.aio import run_blocking
 from weft.config.paths import cache_folder
 from weft.config.sections import AiderSettings
 from weft.executors.protocol import ExecutionFailed
+from weft.limits import decode_text
 from weft.process.group import CapturedGroup, run_captured
 from weft.secrets.truncation import cut
-from weft.text import decode_text
 
 PACKAGE = "aider-chat"
 VERSION = "0.86.2"

@@ -9,7 +9,7 @@ from weft.language.ast import Scalar
 from weft.language.diagnostics import invalid_program
 from weft.language.sexp.names import escape
 from weft.language.source import NOWHERE
-from weft.text import is_unicode
+from weft.limits import is_unicode
 
 WIDTH = 100
 INDENT = 2

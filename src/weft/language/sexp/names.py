@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from weft.language.ast import Scalar
 from weft.language.source import Span
-from weft.text import is_unicode
+from weft.limits import is_unicode
 
 STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 BARRED = r"\|[^|\\]*+(?:\\.[^|\\]*+)*+\|"

@@ -25,8 +25,7 @@ from weft.language.sexp.names import (
     unescape,
 )
 from weft.language.source import Source, Span
-from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS
-from weft.text import SURROGATE
+from weft.limits import MAX_PROGRAM_CHARACTERS, MAX_PROGRAM_DEPTH, MAX_SHOWN_CHARACTERS, SURROGATE
 
 MAX_PROBLEMS = 100
 """Reading and parsing stop at this many problems."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from weft.fault_points import PULL_APPENDED, PULL_APPENDING, PULL_CHECKED, PULL_FETCHED, hit
+from weft.limits import decode_text
 from weft.llm.local.catalogue import (
     CacheUnusable,
     Entry,
@@ -39,7 +40,6 @@ from weft.llm.local.catalogue import (
 from weft.llm.local.embeddings import make_gguf
 from weft.process.group import run_captured
 from weft.secrets.truncation import cut
-from weft.text import decode_text
 
 _POLL_SECONDS = 0.25
 

@@ -7,9 +7,9 @@ from typing import IO, Any
 
 from msgspec import Struct
 
+from weft.limits import decode_text
 from weft.llm.errors import ModelError
 from weft.llm.local.catalogue import AUTO, PROVIDER, Makes, NoSuchEmbeddedModel, find_entry, is_path
-from weft.text import decode_text
 
 _LIST, _TEXT = 9, 8
 _FIXED_SIZE_FORMATS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))

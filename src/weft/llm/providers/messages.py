@@ -24,6 +24,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition as FunctionTool
 
 from weft.evaluator.tools import ToolDefinition, ToolUse
+from weft.limits import clean_text
 from weft.llm.payload import (
     AssistantMessage,
     FinishReason,
@@ -35,7 +36,6 @@ from weft.llm.payload import (
 )
 from weft.llm.prompt import json_instructions
 from weft.llm.providers.kinds import HeldOutput
-from weft.text import clean_text
 
 _FINISH_REASONS: dict[str | None, FinishReason] = {
     "stop": "stop",

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from weft.text import decode_text
+from weft.limits import decode_text
 
 MOST_BYTES = 32 * 1024 * 1024
 """Largest decompressed response. The longest responses of models are some megabytes of events."""

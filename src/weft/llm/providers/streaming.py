@@ -21,9 +21,9 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import StreamedResponse
 from pydantic_ai.usage import RequestUsage
 
+from weft.limits import clean_text
 from weft.llm.protocol import OnText
 from weft.llm.providers.response_limits import ResponseCapture
-from weft.text import clean_text
 
 MOST_CHARACTERS_PER_TOKEN = 16
 """Upper bound of the average token length. A longer response than it allows for `max_tokens` is truncated."""

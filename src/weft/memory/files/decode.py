@@ -3,7 +3,7 @@
 import codecs
 import re
 
-from weft.text import SURROGATE, is_unicode
+from weft.limits import SURROGATE, is_unicode
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from weft.limits import clean_text
 from weft.memory.protocol import QueryPart
-from weft.text import clean_text
 
 _SHAPE = bytes(
     32 if byte > 127 or not chr(byte).isalnum() else 65 if chr(byte).isupper() else 97 for byte in range(256)

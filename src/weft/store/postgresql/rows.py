@@ -10,11 +10,11 @@ import asyncpg
 
 from weft.gc_tuning import pause_collector
 from weft.ids import is_task_id
+from weft.limits import is_storable as is_clean
 from weft.store.columns import columns_of, task_of_columns
 from weft.store.sql import load_queries
 from weft.store.unit_of_work import Dialect, Row
 from weft.tasks.record import FIELD_NAMES, TIME_FIELDS, Task
-from weft.text import is_storable as is_clean
 
 T = TypeVar("T")
 

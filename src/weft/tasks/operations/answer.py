@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from weft.errors import RequestError
 from weft.ids import TaskId
-from weft.limits import MAX_ANSWER_CHARACTERS
+from weft.limits import MAX_ANSWER_CHARACTERS, clean_text
 from weft.tasks.decisions import Decision, FlowOperation, Snapshot, WriteSet
 from weft.tasks.operations.lifecycle import moved
 from weft.tasks.parsing.problems import shown
@@ -22,7 +22,6 @@ from weft.tasks.questions import (
 )
 from weft.tasks.record import Status, Task
 from weft.tasks.states import Completed
-from weft.text import clean_text
 
 
 class NoOpenQuestion(RequestError):

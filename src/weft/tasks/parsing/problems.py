@@ -12,10 +12,15 @@ from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.gc_tuning import pause_collector
-from weft.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, MAX_SUGGESTION_WORDS
+from weft.limits import (
+    MAX_JSON_BYTES,
+    MAX_JSON_DEPTH,
+    MAX_SHOWN_CHARACTERS,
+    MAX_SUGGESTION_WORDS,
+    decode_text,
+)
 from weft.secrets.registry import redact
 from weft.tasks.record import JsonObject, Task
-from weft.text import decode_text
 
 _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")

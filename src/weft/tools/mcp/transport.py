@@ -15,10 +15,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
+from weft.limits import decode_text
 from weft.process.group import ProcessGroup, require_pipe, start_process
 from weft.process.pipes import InputPipe, LinePipe, StreamPipe
 from weft.secrets.truncation import cut
-from weft.text import decode_text
 from weft.tools.mcp.config import HttpServer, StdioServer
 
 if TYPE_CHECKING:
