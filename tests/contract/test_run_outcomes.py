@@ -198,7 +198,7 @@ async def test_a_step_can_be_cancelled_also_after_the_store_could_not_be_read(
             "xml",
             {"type": "TASK_FAILURE", "reason": "xml_validation_failure"},
         ),
-        ("(task :instruction 1)", "sexp", {"type": "VALIDATION_ERROR", "path": "main:1:1"}),
+        ("(task :instruction 1)", "sexp", {"type": "VALIDATION_ERROR", "path": "main:1:7"}),
     ],
     ids=["malformed", "invalid", "expression"],
 )

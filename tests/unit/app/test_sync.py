@@ -72,7 +72,6 @@ def test_public_names_are_what_they_say() -> None:
     other = {
         "build": "weft.language.builder",
         "open": "open_app",
-        "secret": "Secret",
         "testing": "weft.testing",
     }
 
