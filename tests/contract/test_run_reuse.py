@@ -136,7 +136,9 @@ async def test_what_a_pure_tool_gave_is_reused_until_its_code_is_changed(runs: R
         (double, True),
         (now, False),
     ):
-        tool = FunctionTool(function, name="own:act", description="Acts.", has_effects=has_effects)
+        tool = FunctionTool(
+            function, name="own:act", description="Acts.", has_effects=has_effects, is_pure=not has_effects
+        )
         runs.with_handler(lambda payload: "", tools=GivenTools(tool))
         for _ in range(2):
             await runs.run("(list (own:act :number 3) (own:act :number 4))")
