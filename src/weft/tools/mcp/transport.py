@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 class ServerProcess(ProcessGroup):
     """A running server, and the processes that it started in its group.
 
-    The SDK's own transport limits nothing and leaves processes behind: docs/explanation/decisions/0058.
+    The SDK's own transport limits nothing and leaves processes behind: docs/explanation/decisions/0065.
     """
 
     def __init__(self, server: StdioServer, environment: Mapping[str, str]) -> None:
