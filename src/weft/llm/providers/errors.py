@@ -34,7 +34,7 @@ class Failures:
         if isinstance(exception, ModelError):
             return exception
         if capture.is_too_large:
-            return self._too_large(partial_text)
+            return self._too_large(partial_text, capture)
         if capture.is_redirect:
             return self._redirected(capture)
         if any(isinstance(cause, httpx2.ConnectTimeout | httpx2.PoolTimeout) for cause in _chain(exception)):
@@ -113,12 +113,11 @@ class Failures:
             what = f"{what}: {capture.size:,} bytes arrived, but no complete response"
         return self._error("connection_error", what, is_transient=True, partial_text=partial)
 
-    def _too_large(self, partial: str | None) -> ModelError:
-        return self._error(
-            "protocol_error",
-            f"the response is longer than {MOST_BYTES // 1024**2} MiB, more than a model ever sends",
-            partial_text=partial,
-        )
+    def _too_large(self, partial: str | None, capture: ResponseCapture) -> ModelError:
+        what = f"the response is longer than {MOST_BYTES // 1024**2} MiB, more than a model ever sends"
+        if capture.size <= MOST_BYTES:
+            what = f"the response has no end of an event in its last {capture.event_bytes:,} bytes"
+        return self._error("protocol_error", what, partial_text=partial)
 
     def _redirected(self, capture: ResponseCapture) -> ModelError:
         return self._error(

@@ -13,11 +13,17 @@ from weft.limits import decode_text
 MOST_BYTES = 32 * 1024 * 1024
 """Largest decompressed response. The longest responses of models are some megabytes of events."""
 
+MOST_COPIED_BYTES = 1024**3
+"""How many bytes a client may copy to put one event of a stream together. It copies the event again for each
+line and piece that it appends, and nothing else of this process runs meanwhile: an event without an end would
+take minutes long before `MOST_BYTES` have arrived."""
+
 HEAD_BYTES = 600
 """Number of bytes at the beginning of a response that are captured."""
 
 _STEP_BYTES = 64 * 1024
 """Most bytes that are decompressed at once."""
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _GZIP_ONLY = 31  # the `wbits` with which zlib accepts only gzip
 
 
@@ -36,6 +42,10 @@ class ResponseCapture:
         self.size = 0
         self.head = b""
         self.is_too_large = False
+        self._is_stream = False
+        self.event_bytes = 0
+        """Number of bytes since the last end of an event, if the response is a stream of events."""
+        self._copied_bytes = 0
         self._response: httpx2.Response | None = None
 
     def begin(self, response: httpx2.Response) -> None:
@@ -45,15 +55,28 @@ class ResponseCapture:
         self.status = response.status_code
         self.content_type = response.headers.get("content-type", "")
         self.location = response.headers.get("location", "")
+        self._is_stream = _is_stream(response)
+        self.event_bytes = self._copied_bytes = 0
 
     def add(self, piece: bytes) -> None:
-        """Count a piece of the response; raise AnswerTooLarge if the total exceeds the limit."""
+        """Count a piece of the response; raise AnswerTooLarge if the response or one event is too long."""
         self.size += len(piece)
         if len(self.head) < HEAD_BYTES:
             self.head += piece[: HEAD_BYTES - len(self.head)]
-        if self.size > MOST_BYTES:
+        if self._is_stream:
+            self._count_event(piece)
+        if self.size > MOST_BYTES or self._copied_bytes > MOST_COPIED_BYTES:
             self.is_too_large = True
-            raise AnswerTooLarge(f"more than {MOST_BYTES} bytes")
+            raise AnswerTooLarge(f"{self.size} bytes, and {self.event_bytes} in one event")
+
+    def _count_event(self, piece: bytes) -> None:
+        """Count the bytes of the current event, and how many its client has copied."""
+        end = max((piece.rfind(mark) + len(mark) for mark in _EVENT_ENDS if mark in piece), default=0)
+        if end:
+            self.event_bytes = self._copied_bytes = 0
+        lines = piece.count(b"\n", end) + piece.count(b"\r", end) + 1
+        self.event_bytes += len(piece) - end
+        self._copied_bytes += lines * self.event_bytes
 
     async def close(self) -> None:
         """Close the connection of a response that is not read to its end; not every client closes it."""
@@ -107,6 +130,13 @@ async def limit_response(response: httpx2.Response) -> None:
     encoding = response.headers.pop("content-encoding", "").strip().lower()
     if isinstance(response.stream, httpx2.AsyncByteStream):  # always true for an asynchronous client
         response.stream = _LimitedStream(response.stream, capture, is_gzip=encoding in ("gzip", "x-gzip"))
+
+
+def _is_stream(response: httpx2.Response) -> bool:
+    """Return whether the client reads the response as events: it asked for them, or they came."""
+    request = response.request
+    has_asked = b'"stream":true' in request.content or "alt=sse" in str(request.url)
+    return has_asked or response.headers.get("content-type", "").startswith("text/event-stream")
 
 
 class _LimitedStream(httpx2.AsyncByteStream):

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.model_payloads import KEY, MODEL_OF, a_payload, served_models
 from tests.model_server import Exchange, ModelServer, Reaction, says, sends
 from tests.model_wire import Answer, events, is_stream, whole
@@ -66,8 +68,26 @@ async def test_an_answer_that_does_not_end_is_refused_before_it_fills_the_memory
     error = await failure(model_server, kind, floods(b"x" * 1024**2), is_streamed=is_streamed, retries=4)
 
     assert (error.reason, error.is_transient) == ("protocol_error", False)
-    assert "longer than 32 MiB" in error.message
+    assert "longer than 32 MiB" in error.message or "no end of an event" in error.message
     assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])  # Google's client reads each line by itself
+async def test_an_event_of_lines_without_end_is_refused_before_its_client_has_copied_it_for_minutes(
+    model_server: ModelServer, kind: str
+) -> None:
+    error = await failure(model_server, kind, floods(b"x\n" * 2048, STREAM), is_streamed=True)
+
+    assert (error.reason, error.is_transient) == ("protocol_error", False)
+    assert "no end of an event in its last" in error.message
+
+
+@EACH_KIND
+async def test_a_stream_of_many_events_may_be_long(model_server: ModelServer, kind: str) -> None:
+    pieces = ("z" * 50_000,) * 18
+    model_server.always(says(*pieces))
+
+    assert (await asked(model_server, kind, is_streamed=True)).text == "".join(pieces)
 
 
 async def test_a_packed_answer_is_bounded_by_what_it_holds(model_server: ModelServer) -> None:
