@@ -45,9 +45,6 @@ class SuspendAwareDeadline:
         self.due -= self._seconds() - before
         self._is_counting = True
 
-    def end_by(self, due: float) -> None:
-        self.due = min(self.due, due)
-
     def _seconds(self) -> float:
         return sum(end - start for start, end in self._spans)
 
@@ -271,11 +268,6 @@ class Scope:
         """Return how much of this scope's limit is neither used nor reserved."""
         return self.limit_of(resource) - self.used[resource] - self.reserved.get(resource, 0.0)
 
-    def check_time(self, now: float) -> None:
-        """Raise BudgetExceeded for the outermost deadline that has passed, if there is one."""
-        if self.deadline is not None and now >= self.deadline:
-            raise self.late(now)
-
     def late(self, now: float) -> BudgetExceeded:
         """Return the error for the outermost deadline that has passed. At least one must have passed."""
         return [scope for scope in self.chain() if scope.is_late(now)][-1].timed_out()
@@ -325,7 +317,8 @@ class Scope:
         for waits in counting:
             waits.add(begun, ended)
         if counting and due is not None:
-            min(counting, key=lambda waits: waits.due).end_by(due)
+            earliest = min(counting, key=lambda waits: waits.due)
+            earliest.due = min(earliest.due, due)
         for scope in reversed(tuple(self.chain())):
             scope.find_deadline()
         for watcher in tuple(self.watchers):
@@ -369,14 +362,13 @@ class Meter:
         """Charge the used operations and take the next slice. Raise BudgetExceeded."""
         has_run = self._granted > 0
         self._settle()
-        if has_run and self.scope.deadline is not None:
-            # Checked only after a whole slice, so that time never ends the short code between two steps: a
-            # replay must end at the same operation.
-            try:
-                self.scope.check_time(self._now())
-            except BudgetExceeded as error:
-                error.is_in_pure_code = True
-                raise
+        deadline = self.scope.deadline
+        # Checked only after a whole slice, so that time never ends the short code between two steps: a replay
+        # must end at the same operation.
+        if has_run and deadline is not None and (now := self._now()) >= deadline:
+            error = self.scope.late(now)
+            error.is_in_pure_code = True
+            raise error
         self._granted = self.left = int(min(SLICE_OPERATIONS, self.scope.left("steps")))
 
     def count(self, operations: int) -> None:

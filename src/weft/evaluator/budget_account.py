@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.evaluator.budget import MAX_AMOUNT, RESERVABLE, Scope
-from weft.evaluator.effects import Allowance, Reservation
+from weft.evaluator.effects import Allowance, BudgetAccount, Reservation
 from weft.evaluator.values import is_number
 
 
-class ScopeAccount:
+class ScopeAccount(BudgetAccount):
     """Charges a scope and its enclosing scopes, on behalf of one spender."""
 
     __slots__ = ("_scope", "_spender", "is_used")
@@ -45,7 +45,7 @@ class ScopeAccount:
         return _ScopeReservation(self._scope, self._spender, amounts)
 
 
-class _ScopeReservation:
+class _ScopeReservation(Reservation):
     """A reserved amount, released at most once."""
 
     __slots__ = ("_amounts", "_is_open", "_scope", "_spender")

@@ -1,11 +1,12 @@
 """Converts values of a program to JSON and text, and Python values to values of a program."""
 
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
-from weft.evaluator.errors import ProgramError, TaskFailed, program_error
+from weft.evaluator.errors import TaskFailed, program_error
 from weft.evaluator.functions import BuiltIn, Closure
 from weft.evaluator.results import AssociativeMatchResult, TaskError, TaskFailure, TaskResult
 from weft.evaluator.values import SCALARS, check_finite, kind_of, plain, to_text
@@ -34,7 +35,7 @@ the work and differ each time, which would change the digests of the following r
 def as_text(value: Any) -> str:
     """Return a value as text: a string as it is, a task result's content, else JSON. Raise ProgramError."""
     if not is_data(value):
-        raise _not_data(value)
+        raise program_error("wrong-type", f"{kind_of(value)} cannot be converted to text or JSON")
     return to_text(value)
 
 
@@ -43,7 +44,7 @@ def to_request_json(value: Any) -> Any:
     if value.__class__ in SCALARS:
         return value
     check_finite(value)
-    return plain(value, _result_value)
+    return plain(value, attrgetter("value"))
 
 
 def is_data(value: Any) -> bool:
@@ -97,14 +98,6 @@ def _strip_nested(value: dict[str, Any]) -> dict[str, Any]:
                 _strip_nested(one) if isinstance(one, dict) else one for one in results
             ]
     return stripped
-
-
-def _result_value(result: TaskResult) -> Any:
-    return result.value
-
-
-def _not_data(value: Any) -> ProgramError:
-    return program_error("wrong-type", f"{kind_of(value)} cannot be converted to text or JSON")
 
 
 _KEPT_TYPES = frozenset({type(None), bool, int, Symbol, TaskResult, Closure, BuiltIn, TaskDefinition})

@@ -29,24 +29,25 @@ class Allowance(Struct, frozen=True):
     cost: float = inf
 
 
-class Reservation(Protocol):
-    """A reserved amount that nobody else can spend until it is settled or released."""
+class Reservation:
+    """A reserved amount that nobody else can spend until it is settled or released; here of no limits."""
 
     def settle(self, tokens: float, cost: float) -> None:
         """Count what was used and release the remainder. Never raise: a paid response is not lost."""
-        ...
 
     def release(self) -> None:
         """Release the whole amount, because no request was made or charged."""
-        ...
 
 
-class BudgetAccount(Protocol):
-    """The budgets that a request counts in: those of its task, its enclosing scopes and the run."""
+class BudgetAccount:
+    """The budgets that a request counts in: those of its task, its enclosing scopes and the run.
+
+    This class is an account without limits.
+    """
 
     def left(self) -> Allowance:
         """Return what may still be spent or reserved."""
-        ...
+        return Allowance()
 
     async def room(self, is_enough: Callable[[Allowance], bool]) -> None:
         """Wait until enough is left, or until no running request can release more.
@@ -54,32 +55,13 @@ class BudgetAccount(Protocol):
         Reservations are for the worst case, so most of an amount is soon released. Returns at once if waiting
         cannot help.
         """
-        ...
 
     def reserve(self, tokens: float, cost: float) -> Reservation:
         """Reserve an amount. Raise BudgetExceeded, which names the spenders, if it is not available."""
-        ...
+        return Reservation()
 
 
-class _NoReservation:
-    def settle(self, tokens: float, cost: float) -> None: ...
-
-    def release(self) -> None: ...
-
-
-class Unlimited:
-    """An account without limits."""
-
-    def left(self) -> Allowance:
-        return Allowance()
-
-    async def room(self, is_enough: Callable[[Allowance], bool]) -> None: ...
-
-    def reserve(self, tokens: float, cost: float) -> Reservation:
-        return _NoReservation()
-
-
-UNLIMITED = Unlimited()
+UNLIMITED = BudgetAccount()
 
 
 class Subtask(Protocol):

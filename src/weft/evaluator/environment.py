@@ -45,6 +45,13 @@ class Env(dict[str, Any]):
             env = env.outer
         raise NameError(f"name '{var}' is not bound")
 
+    def chain(self) -> Iterator["Env"]:
+        """Yield this environment and its enclosing ones, from the inside out."""
+        env: Env | None = self
+        while env is not None:
+            yield env
+            env = env.outer
+
     def lookup(self, var: str) -> Any:
         """Return the value of the name in the innermost environment that binds it. Raise NameError."""
         return self[var]

@@ -132,7 +132,7 @@ class TaskFailed(AuthorError):
     def _with(self, error: TaskError, span: Span) -> Self:
         return type(self)(error, span=span, code=self.problem.code).caused_by(self)
 
-    def with_details(self, **facts: Any) -> "TaskFailed":
+    def with_details(self, **facts: Any) -> Self:
         """Return a copy of the error with further details; existing details are kept.
 
         Only a TASK_FAILURE has details. An exceeded budget is returned unchanged.
@@ -140,8 +140,8 @@ class TaskFailed(AuthorError):
         error = self.error
         if not isinstance(error, TaskFailure) or isinstance(self, BudgetExceeded):
             return self
-        changed = msgspec.structs.replace(error, details={**facts, **(error.details or {})})
-        return type(self)(changed, span=self.span, code=self.problem.code).caused_by(self)
+        details = {**facts, **(error.details or {})}
+        return self._with(msgspec.structs.replace(error, details=details), self.span)
 
 
 def program_failure(error: InvalidProgram) -> TaskError:
@@ -155,11 +155,7 @@ def program_failure(error: InvalidProgram) -> TaskError:
     if error.xml_fault == "invalid":
         violations = [str(problem) for problem in error.found[:MAX_SHOWN]]
         return TaskFailure("xml_validation_failure", message, details={"violations": violations})
-    return ValidationFailure(message, path=location, invalid_model=_is_invalid_model(first))
-
-
-def _is_invalid_model(problem: LanguageProblem) -> bool | None:
-    return True if problem.code == "unknown-model" else None
+    return ValidationFailure(message, path=location, invalid_model=first.code == "unknown-model" or None)
 
 
 class EvaluationAborted(Exception):

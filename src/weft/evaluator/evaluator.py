@@ -13,7 +13,7 @@ from weft.evaluator.environment import Env, GlobalEnv
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.forms.bindings import NAME_FORMS, check_definable
 from weft.evaluator.forms.calls import CALL_FORMS
-from weft.evaluator.forms.control import BRANCHING_FORMS, LOOP_FORMS
+from weft.evaluator.forms.control import CONTROL_FORMS
 from weft.evaluator.forms.error_locations import with_expression, with_location
 from weft.evaluator.functions import Code
 from weft.evaluator.machine import Machine
@@ -69,9 +69,8 @@ _OPERATORS: Mapping[type[ast.Node], Form] = {
 
 _FORMS: Mapping[type[ast.Node], Form] = {
     **NAME_FORMS,
-    **BRANCHING_FORMS,
     **CALL_FORMS,
-    **LOOP_FORMS,
+    **CONTROL_FORMS,
     **{kind: _add_expressions(form) for kind, form in _OPERATORS.items()},
 }
 """Compiles each type of node."""

@@ -10,7 +10,7 @@ more time than everything else in a step.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from types import CoroutineType
@@ -232,13 +232,13 @@ class SuspendedBranch:
             awaited = self._resume()
         except BaseException as error:
             self.error = error
-            self._end()
-            return
-        if self._branch.dead:
-            self.value = awaited
-            self._end()
         else:
-            self._wait_for(awaited)
+            if not self._branch.dead:
+                self._wait_for(awaited)
+                return
+            self.value = awaited
+        self.is_ended = True
+        self._on_end(self)
 
     def _resume(self) -> Any:
         branch = self._branch
@@ -255,10 +255,6 @@ class SuspendedBranch:
         if thrown is None:
             return resume(self._meter, branch, branch.switch, value)
         return resume(self._meter, branch, branch.throw, type(thrown), thrown, thrown.__traceback__)
-
-    def _end(self) -> None:
-        self.is_ended = True
-        self._on_end(self)
 
 
 def resume(meter: Meter, branch: Branch, switch: Callable[..., Any], *arguments: Any) -> Any:
@@ -279,7 +275,8 @@ class BranchGroup:
     """
 
     def __init__(self) -> None:
-        self._branches: list[SuspendedBranch] = []
+        self.branches: list[SuspendedBranch] = []
+        """All branches, in the order in which they started."""
         self._running = 0
         self._callback: Callable[[], None] | None = None
         self._has_failed = False
@@ -294,12 +291,7 @@ class BranchGroup:
             self._ended(suspended)
 
         self._running += 1
-        self._branches.append(SuspendedBranch(branch, meter, awaited, end))
-
-    @property
-    def branches(self) -> Sequence[SuspendedBranch]:
-        """Return all branches, in the order in which they started."""
-        return self._branches
+        self.branches.append(SuspendedBranch(branch, meter, awaited, end))
 
     def when_ended(self, callback: Callable[[], None]) -> None:
         self._callback = callback
@@ -308,7 +300,7 @@ class BranchGroup:
 
     def stop(self) -> None:
         self._is_stopped = True
-        for suspended in self._branches:
+        for suspended in self.branches:
             suspended.stop()
 
     def discard(self) -> None:
@@ -324,7 +316,7 @@ class BranchGroup:
         """Return whether the group was stopped from outside before all branches had ended."""
         if self._has_failed or self._is_discarded or self.first_error()[1] is not None:
             return False  # an earlier failure counts, because it may be stored
-        return any(suspended.error is not None for suspended in self._branches)
+        return any(suspended.error is not None for suspended in self.branches)
 
     def outcome(self) -> None:
         """Raise the error of the first item that failed, if there is one."""
@@ -336,7 +328,7 @@ class BranchGroup:
         """Return the number and error of the first failed item, or (0, None); stopped ones do not count."""
         own = [
             (suspended.item, suspended.error)
-            for suspended in self._branches
+            for suspended in self.branches
             if suspended.error is not None and not isinstance(suspended.error, asyncio.CancelledError)
         ]
         return min(own, key=lambda one: one[0], default=(0, None))

@@ -5,12 +5,12 @@ switches to the event loop until an awaitable is done. A branch is a greenlet wi
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from weft.errors import WeftError, unexpected
 from weft.evaluator.branches import Branch, ReplayedLimit, current_branch, is_outer_budget_error
-from weft.evaluator.budget import EvaluationLimits, Meter, Scope
+from weft.evaluator.budget import EvaluationLimits, Meter, Scope, SuspendAwareDeadline
 from weft.evaluator.budget_account import pay
 from weft.evaluator.effects import Effects, Turn
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, exhausted
@@ -23,7 +23,7 @@ from weft.evaluator.joins import (
     evaluating,
     resume,
 )
-from weft.evaluator.replay_log import History, LimitReached, NoHistory
+from weft.evaluator.replay_log import History, LimitReached
 from weft.evaluator.resolved import Resolved, discard
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Machine:
     ) -> None:
         self.effects = effects
         self.limits = limits or EvaluationLimits()
-        self.history = history or NoHistory()
+        self.history = history or History()
         self.meter = Meter(Scope({}), size=self.limits.size, now=self.now)
         self._waiting = 0
         """How many branches of concurrent forms are suspended; `limits.concurrency` bounds it."""
@@ -133,6 +133,12 @@ class Machine:
             self._resolved_in_a_row = 0
             branch.pause(PendingEffect(asyncio.sleep(0), branch))
 
+    def timed_scope(self, seconds: float, *, is_enforced_elsewhere: bool = False) -> Scope:
+        """Return an inner scope of the running branch with a time limit that counts waits for people."""
+        now = self.now()
+        waits = SuspendAwareDeadline(now + seconds, is_enforced_elsewhere=is_enforced_elsewhere)
+        return Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
+
     def within(self, scope: Scope, code: Callable[[], T]) -> T:
         """Run code in an inner scope of the running branch and return its value."""
         branch = current_branch()
@@ -218,12 +224,8 @@ class Machine:
             branch.scope.count("calls", 1)
             pay(branch.scope, skipped.spender, skipped.usage)
 
-    def all(self, thunks: Sequence[Callable[[], T]]) -> list[T]:
-        """Return the values of all thunks in order; they wait concurrently. An error stops the others."""
-        return self.each(len(thunks), lambda index: thunks[index]())
-
     def each(self, count: int, act: Callable[[int], T]) -> list[T]:
-        """Return the values of `act(0)`, `act(1)` ... in order, as `all` does.
+        """Return the values of `act(0)`, `act(1)` ... in order; they wait concurrently. An error stops all.
 
         A branch evaluates item after item until it must wait; then another branch takes the next item. Code
         without effects needs only one branch. Each item starts with the conversation as it is now. Afterwards

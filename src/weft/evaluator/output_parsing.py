@@ -8,6 +8,7 @@ import msgspec
 
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure
+from weft.evaluator.values import scan_json
 from weft.language.schemas import CompiledSchema
 from weft.language.source import Span
 from weft.limits import MAX_JSON_DEPTH
@@ -40,7 +41,7 @@ def parse_output(content: str, shape: CompiledSchema | None) -> Any:
     """
     fenced = _FENCE.match(content)
     value = _read(content, fenced.span(1)) if fenced else _read(content, (0, len(content)))
-    if _depth(value) > MAX_JSON_DEPTH:
+    if not scan_json(value, len(content))[0]:
         raise BadOutput("json_syntax", f"the JSON is nested deeper than {MAX_JSON_DEPTH} levels", "")
     violations = shape.violations(value) if shape is not None else []
     if violations:
@@ -99,18 +100,3 @@ def _syntax_problem(text: str, error: Exception) -> tuple[str, int | None]:
 
 def _location(before: str) -> str:
     return f"line {before.count(chr(10)) + 1} column {len(before) - before.rfind(chr(10))}"
-
-
-def _depth(value: Any) -> int:
-    """Return the nesting depth of lists and dicts, without recursion."""
-    depth = 0
-    level = [value]
-    while level := [child for parent in level for child in _children(parent)]:
-        depth += 1
-    return depth
-
-
-def _children(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()

@@ -5,7 +5,7 @@ which budget was used up, depends on how long effects took.
 """
 
 from collections.abc import Awaitable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -42,50 +42,31 @@ class SkippedCall(Struct, frozen=True):
     """`notes.usage` of the result or failure."""
 
 
-class History(Protocol):
-    """Records of earlier evaluations, by key of a step or of a limit (`3!1`: first limit after step 3)."""
+class History:
+    """Records of earlier evaluations, by key of a step or of a limit (`3!1`: first limit after step 3).
+
+    This class is the history of an evaluation that is neither recorded nor replayed.
+    """
 
     def reached(self, key: str) -> LimitReached | None:
         """Return how the limit with that key ended its scope; None if it was not reached."""
-        ...
-
-    def is_behind(self) -> bool:
-        """Return whether recorded steps are left that the evaluation has not reached yet."""
-        ...
-
-    def is_known(self, key: str) -> bool:
-        """Return whether a step is recorded at that key or below it."""
-        ...
-
-    def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
-        """Record a reached limit; awaited before the program continues."""
-        ...
-
-    def pass_over(self, key: str) -> Iterable[SkippedCall]:
-        """Skip the recorded steps at and below that key that are not replayed yet; return their calls."""
-        ...
-
-    def reject(self, key: str) -> None:
-        """Mark the result of a step as rejected, so that it is not reused."""
-        ...
-
-
-class NoHistory:
-    """The history of an evaluation that is neither recorded nor replayed."""
-
-    def reached(self, key: str) -> LimitReached | None:
         return None
 
     def is_behind(self) -> bool:
+        """Return whether recorded steps are left that the evaluation has not reached yet."""
         return False
 
     def is_known(self, key: str) -> bool:
+        """Return whether a step is recorded at that key or below it."""
         return False
 
     def keep(self, key: str, reached: LimitReached) -> Awaitable[None]:
+        """Record a reached limit; awaited before the program continues."""
         return Resolved(None)
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
+        """Skip the recorded steps at and below that key that are not replayed yet; return their calls."""
         return ()
 
-    def reject(self, key: str) -> None: ...
+    def reject(self, key: str) -> None:
+        """Mark the result of a step as rejected, so that it is not reused."""

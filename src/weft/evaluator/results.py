@@ -113,17 +113,6 @@ class TaskResult(Struct, frozen=True, omit_defaults=True):
         """Return the parsed content, else the content."""
         return self.content if self.parsed_content is UNSET else self.parsed_content
 
-    def field(self, name: str) -> Any:
-        """Return a field of the result, else of its parsed content. Raise KeyError."""
-        match name:
-            case "content" | "status" | "criteria" | "notes":
-                return getattr(self, name)
-            case "parsedContent" | "parsed_content":
-                return None if self.parsed_content is UNSET else self.parsed_content
-        if isinstance(self.parsed_content, dict):
-            return self.parsed_content[name]
-        raise KeyError(name)
-
     def with_notes(self, **notes: Any) -> "TaskResult":
         return msgspec.structs.replace(self, notes={**self.notes, **notes})
 

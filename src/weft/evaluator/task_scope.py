@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from weft.evaluator.conversion import is_data
-from weft.evaluator.effects import ContextPayload
 from weft.evaluator.environment import Env
 from weft.evaluator.results import TaskResult
 from weft.language.ast import TaskNode
@@ -77,25 +76,6 @@ def passed_value(env: Env, name: str) -> tuple[bool, Any]:
     return False, None
 
 
-def context_payload(
-    node: TaskNode,
-    settings: ContextManagement,
-    env: Env,
-    inputs: Mapping[str, Any],
-    previous_outputs: str | None,
-) -> ContextPayload:
-    """Return the context of a request that a task in the environment `env` makes."""
-    relevant = relevant_inputs(node, inputs)
-    return ContextPayload(
-        settings=settings,
-        inherited=_inherited(settings, env, inputs, relevant),
-        previous_outputs=previous_outputs,
-        wants_fresh=settings.fresh_context == "enabled",
-        relevant_inputs=relevant,
-        assembly=node.context_assembly,
-    )
-
-
 def relevant_inputs(node: TaskNode, inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the inputs that `context_relevance` includes; all inputs without it."""
     if not node.context_relevance:
@@ -104,9 +84,10 @@ def relevant_inputs(node: TaskNode, inputs: Mapping[str, Any]) -> tuple[str, ...
     return tuple(name for name in inputs if name in included)
 
 
-def _inherited(
+def inherited_bindings(
     settings: ContextManagement, env: Env, inputs: Mapping[str, Any], relevant: tuple[str, ...]
 ) -> dict[str, Any]:
+    """Return the bindings that a task in the environment `env` inherits as context."""
     match settings.inherit_context:
         case "none":
             return {}

@@ -102,11 +102,6 @@ def nearest_tool(name: str, known: Iterable[str]) -> str:
     return nearest(name, similar)
 
 
-def near_miss(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` is probably a misspelling of, or None."""
-    return _closest(name, known, MISSPELLING_CUTOFF)
-
-
 def _closest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     found = difflib.get_close_matches(name, list(islice(known, MAX_SUGGESTION_WORDS)), n=1, cutoff=cutoff)
     return found[0] if found else None
@@ -148,7 +143,7 @@ class Findings:
     def near_miss(self, name: str, known: Iterable[str]) -> str | None:
         """Return the known name that `name` misspells, or None; always None after MAX_SUGGESTIONS."""
         self._suggestions += 1
-        return near_miss(name, known) if self._suggestions <= MAX_SUGGESTIONS else None
+        return _closest(name, known, MISSPELLING_CUTOFF) if self._suggestions <= MAX_SUGGESTIONS else None
 
     def sorted_problems(self) -> list[LanguageProblem]:
         """Return the problems without duplicates, sorted by file, line and column."""

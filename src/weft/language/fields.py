@@ -370,7 +370,13 @@ DEFAULTS: Final[Mapping[ContextKind, ContextManagement]] = {
 def merge_context(kind: ContextKind, overrides: ContextOverrides) -> ContextManagement:
     """Return the defaults of the kind with the overrides, which must not conflict."""
     defaults = DEFAULTS[kind]
-    inherit, fresh = _resolve_inherit_and_fresh(overrides, defaults)
+    inherit = overrides.inherit_context or defaults.inherit_context
+    fresh = overrides.fresh_context or defaults.fresh_context
+    if fresh == "enabled" and inherit != "none":  # a default that conflicts with an override gives way
+        if overrides.inherit_context is None:
+            inherit = "none"
+        else:
+            fresh = "disabled"
     accumulate = overrides.accumulate_data
     return ContextManagement(
         inherit_context=inherit,
@@ -393,14 +399,3 @@ def context_conflict(overrides: ContextOverrides, span: Span) -> LanguageProblem
         'inherits none; write inherit_context "none", or fresh_context "disabled"'
     )
     return LanguageProblem(span, "context-conflict", message)
-
-
-def _resolve_inherit_and_fresh(
-    overrides: ContextOverrides, defaults: ContextManagement
-) -> tuple[InheritContext, FreshContext]:
-    """Return `inherit_context` and `fresh_context`; a default that conflicts with an override gives way."""
-    inherit = overrides.inherit_context or defaults.inherit_context
-    fresh = overrides.fresh_context or defaults.fresh_context
-    if fresh == "enabled" and inherit != "none":
-        return ("none", fresh) if overrides.inherit_context is None else (inherit, "disabled")
-    return inherit, fresh

@@ -58,16 +58,15 @@ def definition_of(template: Template) -> TaskDefinition:
     """Convert a template to the form in which it is registered."""
     body = template.body
     task = body if isinstance(body, TaskNode) else None
+    kind = None if task is None else TASK_KINDS.get(type(task))
     return TaskDefinition(
         name=template.name,
-        type=_type_name(body),
+        type="composite" if kind is None else kind.name,
         subtype=task.subtype if task is not None else None,
         metadata={
             "parameters": [parameter.name for parameter in template.parameters],
             "returns": template.returns,
-            "description": task.description.raw
-            if task is not None and task.description is not None
-            else None,
+            "description": task.description.raw if task and task.description else None,
         },
         ast_node=body,
         parameters=template.parameters,
@@ -75,21 +74,12 @@ def definition_of(template: Template) -> TaskDefinition:
     )
 
 
-def _type_name(body: Node) -> str:
-    kind = TASK_KINDS.get(type(body)) if isinstance(body, TaskNode) else None
-    return "composite" if kind is None else kind.name
-
-
-def _default_subtype(definition: TaskDefinition) -> str | None:
-    return STANDARD if definition.type == "atomic" else None
-
-
-def open_inputs(definition: TaskDefinition) -> list[str]:
-    """Return the names of inputs of the body that a caller may pass."""
-    body = definition.ast_node
+def open_inputs(template: Template) -> dict[str, bool]:
+    """Return the inputs of the body that a caller may pass; True: required, unless it is a global name."""
+    body = template.body
     if not isinstance(body, TaskNode):
-        return []
-    return [one.name for one in body.inputs if one.is_open]
+        return {}
+    return {one.name: one.value is None for one in body.inputs if one.is_open}
 
 
 class TaskLibrary:
@@ -117,10 +107,11 @@ class TaskLibrary:
 
         An atomic task without a subtype counts as `standard`.
         """
+        defaults = {"atomic": STANDARD}
         return [
             one
             for one in self.tasks.values()
-            if task_type in (None, one.type) and subtype in (None, one.subtype or _default_subtype(one))
+            if task_type in (None, one.type) and subtype in (None, one.subtype or defaults.get(one.type))
         ]
 
     def __contains__(self, name: object) -> bool:

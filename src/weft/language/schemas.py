@@ -1,5 +1,6 @@
 """Shapes, which describe values: a name such as `string[]`, a JSON Schema, or the path of a schema file."""
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -168,7 +169,7 @@ def _inline(one: Any, span: Span, read: ReadSchema) -> Any:
     """Return a copy with inlined schemas, or the same object if it contains no path of a schema file."""
     if isinstance(one, tuple):
         parts = tuple(_inline(part, span, read) for part in one)
-        return one if all(map(_is_same, parts, one)) else parts
+        return one if all(map(operator.is_, parts, one)) else parts
     if not isinstance(one, Struct) or isinstance(one, Span):
         return one
     if isinstance(one, Node):
@@ -176,26 +177,14 @@ def _inline(one: Any, span: Span, read: ReadSchema) -> Any:
     changes: dict[str, Any] = {}
     for name in one.__struct_fields__:
         before = getattr(one, name)
-        after = _inline_shape(before, span, read) if _is_shape(one, name) else _inline(before, span, read)
+        is_shape = name == _SHAPE_FIELDS.get(type(one))
+        after = _inline_shape(before, span, read) if is_shape else _inline(before, span, read)
         if after is not before:
             changes[name] = after
     return msgspec.structs.replace(one, **changes) if changes else one
 
 
-def _is_same(after: Any, before: Any) -> bool:
-    return after is before
-
-
-def _is_shape(owner: Struct, field: str) -> bool:
-    match owner:
-        case OutputFormat():
-            return field == "schema"
-        case Parameter():
-            return field == "type"
-        case Template():
-            return field == "returns"
-        case _:
-            return False
+_SHAPE_FIELDS: dict[type[Struct], str] = {OutputFormat: "schema", Parameter: "type", Template: "returns"}
 
 
 def _inline_shape(shape: str | None, span: Span, read: ReadSchema) -> str | None:

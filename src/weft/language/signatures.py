@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from weft.language.ast import Atomic, Template
-from weft.language.check.calls import open_inputs
+from weft.language.library import open_inputs
 from weft.language.schemas import part_schema
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Iterable
 
 import msgspec
 
-from weft.evaluator.replay_log import LimitReached, SkippedCall
+from weft.evaluator.replay_log import History, LimitReached, SkippedCall
 from weft.evaluator.results import TaskError
 from weft.runs.journal import Journal
 from weft.runs.step_records import KINDS
@@ -20,7 +20,7 @@ def _was_made(task: Task) -> bool:
     return task.status in (Status.COMPLETED, Status.FAILED)
 
 
-class RunHistory:
+class RunHistory(History):
     """Gives the evaluator the limits in the journal of earlier attempts, and stores newly reached ones."""
 
     def __init__(self, journal: Journal) -> None:

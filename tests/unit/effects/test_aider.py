@@ -66,7 +66,7 @@ async def evaluate(program: str, effects: LocalEffects | None = None) -> TaskRes
 
 def given_files(result: TaskResult) -> list[str]:
     """Return the files on the command line."""
-    argv: list[str] = json.loads(result.field("transcript"))["argv"]
+    argv: list[str] = json.loads(result.value["transcript"])["argv"]
     return [Path(argv[place + 1]).name for place, word in enumerate(argv) if word == "--file"]
 
 
@@ -77,9 +77,9 @@ async def test_a_call_of_the_template_gives_the_diff_and_what_it_took(project: P
     result = await evaluate('(aider_automatic "Fix add" :file_context (list "calc.py"))', effects)
 
     assert "+x = 1" in result.content
-    assert (result.field("edited_files"), result.field("commit")) == (["calc.py"], None)
+    assert (result.value["edited_files"], result.value["commit"]) == (["calc.py"], None)
     assert result.notes["usage"] == USAGE
-    assert json.loads(result.field("transcript"))["prompt"] == "Fix add"
+    assert json.loads(result.value["transcript"])["prompt"] == "Fix add"
     assert given_files(result) == ["calc.py"]
     assert [(entry.model, entry.cost) for entry in effects.ledger.entries] == [("served:good", 0.5)]
 
@@ -114,7 +114,7 @@ async def test_a_template_of_the_specification_works_with_its_subtype(project: P
         <file_paths><path>prices.py</path></file_paths>
       </task>""")
 
-    assert json.loads(result.field("transcript"))["prompt"] == "Rename discount"
+    assert json.loads(result.value["transcript"])["prompt"] == "Rename discount"
     assert given_files(result) == ["prices.py"]
 
 
@@ -125,7 +125,7 @@ async def test_a_task_may_name_its_model(project: Path) -> None:
         '(aider_automatic "Fix add" :file_context (list "calc.py") :model "served:other")'
     )
 
-    assert result.field("model") == "served:other"
+    assert result.value["model"] == "served:other"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import EvaluationLimits, Scope
 from weft.evaluator.effects import ContextPayload, ModelCall, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError
-from weft.evaluator.forms.error_locations import truncate_node
+from weft.evaluator.forms.error_locations import Truncation
 from weft.evaluator.machine import Machine
 from weft.evaluator.metered_effects import MeteredEffects
 from weft.evaluator.results import ResourceExhaustion, TaskFailure
@@ -203,4 +203,4 @@ async def test_of_a_large_expression_only_what_is_shown_is_printed() -> None:
 
 async def test_a_small_node_is_not_clipped() -> None:
     node = read_program(Source("<test>", '(let ((a \'(1 (2 b)))) (if (= a 1) "x {{a}}" (f :b a)))')).forms[0]
-    assert truncate_node(node) is node
+    assert Truncation().node(node) is node

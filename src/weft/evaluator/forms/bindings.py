@@ -44,14 +44,21 @@ def _datum(datum: Datum) -> Any:
     return [_datum(item) for item in datum] if isinstance(datum, tuple) else datum
 
 
-def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
-    name, path = node.name, node.path
+def compile_name(name: str, node: Node) -> Code:
+    """Compile the use of a name by a node."""
 
     def read(env: Env) -> Any:
         try:
             return env[name]
         except NameError:
             raise unbound(name, env, node) from None
+
+    return read
+
+
+def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
+    name, path = node.name, node.path
+    read = compile_name(name, node)
 
     def read_part(env: Env) -> Any:
         value = read(env)
@@ -60,9 +67,7 @@ def compile_variable(compiler: Compiler, node: Variable, is_tail: bool) -> Code:
         except ProgramError as error:
             raise with_location(error, node, env=env) from None
 
-    if path:
-        return read_part
-    return read
+    return read_part if path else read
 
 
 def compile_text(compiler: Compiler, node: Text, is_tail: bool) -> Code:

@@ -11,6 +11,7 @@ from weft.evaluator.budget import Meter
 from weft.evaluator.compiler import Compiler, Form, order_arguments
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import TaskFailed
+from weft.evaluator.forms.bindings import compile_name
 from weft.evaluator.forms.builtin_calls import compile_built_in_call, count_arguments
 from weft.evaluator.forms.error_locations import unbound, with_location
 from weft.evaluator.functions import Closure, Code, Frame, new_frame
@@ -32,7 +33,7 @@ def compile_function_call(compiler: Compiler, node: FunctionCall, is_tail: bool)
     if ":" in node.func_name:
         call = _compile_namespaced_call(compiler, node, arguments, complete)
     elif node.keywords or not 1 <= len(arguments) <= 3:
-        call = _compile_call(compiler, node, _compile_name(node), arguments, complete)
+        call = _compile_call(compiler, node, compile_name(node.func_name, node), arguments, complete)
     else:
         specialised = (_compile_call_1, _compile_call_2, _compile_call_3)[len(arguments) - 1]
         call = specialised(compiler.machine.meter, node, arguments, complete)
@@ -63,18 +64,6 @@ def _compile_non_tail(call: Code, node: Node) -> Code:
         return value
 
     return run
-
-
-def _compile_name(node: FunctionCall) -> Code:
-    name = node.func_name
-
-    def read(env: Env) -> Any:
-        try:
-            return env[name]
-        except NameError:
-            raise unbound(name, env, node) from None
-
-    return read
 
 
 def _compile_call(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.evaluator.branches import current_branch, is_outer_budget_error
-from weft.evaluator.budget import MAX_AMOUNT, Meter, Scope, SuspendAwareDeadline
+from weft.evaluator.budget import MAX_AMOUNT, Meter, Scope
 from weft.evaluator.compiler import Compiler, Form
 from weft.evaluator.effects import ContextQuery, Step
 from weft.evaluator.environment import Env
@@ -105,15 +105,6 @@ def compile_try(compiler: Compiler, node: ast.Try, is_tail: bool) -> Code:
     return attempt
 
 
-BRANCHING_FORMS: dict[type[ast.Node], Form] = {
-    ast.If: compile_if,
-    ast.Cond: compile_cond,
-    ast.And: compile_and,
-    ast.Or: compile_or,
-    ast.Try: compile_try,
-}
-
-
 def compile_loop(compiler: Compiler, node: ast.Loop, is_tail: bool) -> Code:
     count, body = compiler.compile(node.count), compiler.compile(node.body)
     meter = compiler.machine.meter
@@ -201,11 +192,7 @@ def compile_with_timeout(compiler: Compiler, node: ast.WithTimeout, is_tail: boo
         try:
             if not is_number(limit) or limit < 0:
                 raise program_error("wrong-type", f"with-timeout takes seconds; this is {_describe(limit)}")
-            most, now = min(limit, MAX_AMOUNT), machine.now()
-            scope = Scope(
-                {}, current_branch().scope, seconds=most, now=now, waits=SuspendAwareDeadline(now + most)
-            )
-            return machine.within_limits(scope, lambda: body(env))
+            return machine.within_limits(machine.timed_scope(min(limit, MAX_AMOUNT)), lambda: body(env))
         except Exception as error:
             raise with_location(error, node, "with-timeout", env) from None
 
@@ -319,7 +306,12 @@ def _describe(value: Any) -> str:
     return str(value) if is_number(value) else kind_of(value)
 
 
-LOOP_FORMS: dict[type[ast.Node], Form] = {
+CONTROL_FORMS: dict[type[ast.Node], Form] = {
+    ast.If: compile_if,
+    ast.Cond: compile_cond,
+    ast.And: compile_and,
+    ast.Or: compile_or,
+    ast.Try: compile_try,
     ast.Loop: compile_loop,
     ast.IterativeLoop: compile_iterative_loop,
     ast.Parallel: compile_parallel,

@@ -1,5 +1,6 @@
 """Adds locations to errors: an exception of a built-in becomes an error at the node that caused it."""
 
+import operator
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -26,12 +27,9 @@ _MAX_PARTS = MAX_SHOWN_CHARACTERS + 1
 """Most parts of a node to print: each prints as at least one character, so more would not be shown."""
 
 
-def truncate_node(node: Node) -> Node:
-    """Return the node reduced to what the beginning of its text needs; the same object if it is small."""
-    return _Truncation().node(node)
+class Truncation:
+    """Reduces a node to what the beginning of its text needs; a small one stays the same object."""
 
-
-class _Truncation:
     def __init__(self) -> None:
         self._left = _MAX_PARTS
 
@@ -74,7 +72,7 @@ class _Truncation:
 
 def _keep_if_same(before: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     """Return the items as a tuple, or `before` if they are the same objects."""
-    if len(before) == len(items) and all(map(lambda one, other: one is other, before, items)):
+    if len(before) == len(items) and all(map(operator.is_, before, items)):
         return before
     return tuple(items)
 
@@ -171,14 +169,10 @@ def _shorten(value: Any) -> Any:
         shown = [_shorten(part) for part in parts]
         return dict(zip(value, shown, strict=True)) if isinstance(value, dict) else shown
     if isinstance(value, str):
-        return cut(
-            str(value), MAX_SHOWN_CHARACTERS
-        )  # a symbol becomes plain text, because errors are encoded as JSON
-    return value if value.__class__ in SCALARS and not _is_long(value) else kind_of(value)
-
-
-def _is_long(value: Any) -> bool:
-    return isinstance(value, int) and value.bit_length() > MAX_SHOWN_CHARACTERS
+        # A symbol becomes plain text, because errors are encoded as JSON.
+        return cut(str(value), MAX_SHOWN_CHARACTERS)
+    is_long = isinstance(value, int) and value.bit_length() > MAX_SHOWN_CHARACTERS
+    return value if value.__class__ in SCALARS and not is_long else kind_of(value)
 
 
 def _translate(error: Exception, name: str) -> ProgramError:
@@ -206,12 +200,10 @@ def unbound(name: str, env: Env, node: Node) -> TaskFailed:
     """Return the error for an unbound name."""
     known: dict[str, None] = {}
     templates: dict[str, None] = {}
-    scope: Env | None = env
-    while scope is not None:
+    for scope in env.chain():
         known.update(dict.fromkeys(scope))
         library = getattr(scope, "library", None)
         templates.update(dict.fromkeys(library.tasks if library is not None else ()))
-        scope = scope.outer
     form = why_no_value(name)
     hint = f"; {form}" if form is not None else nearest(name, templates) or nearest(name, known)
     error = program_error("unbound-name", f"'{name}' is not bound{hint}")
@@ -226,6 +218,6 @@ def expression_of(node: Node) -> str:
     text = span.source.line(span.line)[start : start + 2 * MAX_SHOWN_CHARACTERS]
     if type(node) is not Node:
         with suppress(InvalidProgram):  # too deep to be printed, or built in Python without source text
-            text = print_node(truncate_node(node))
+            text = print_node(Truncation().node(node))
     text = " ".join(text.split())
     return cut(text, MAX_SHOWN_CHARACTERS)

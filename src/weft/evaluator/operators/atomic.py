@@ -13,14 +13,14 @@ from weft.evaluator.operators.context import current_context, record_turn, visib
 from weft.evaluator.operators.director_loop import with_evaluation
 from weft.evaluator.operators.steps import completed, error_location, failed, reject_output, run_with_timeout
 from weft.evaluator.operators.task import Entered, TaskCode
-from weft.evaluator.operators.text import FilledText, fill_all
+from weft.evaluator.operators.text import compile_texts, fill_all
 from weft.evaluator.output_parsing import BadOutput, format_failure
 from weft.evaluator.replay_log import LimitReached
 from weft.evaluator.results import TaskFailure, TaskResult
-from weft.evaluator.subtasks.spawner import Spawner, make_spawner
+from weft.evaluator.subtasks.spawner import Spawner
 from weft.evaluator.task_scope import mentioned_bindings
 from weft.evaluator.tools import USER_INPUT_TOOL
-from weft.language.ast import Atomic, Text
+from weft.language.ast import Atomic
 from weft.language.library import EVALUATOR
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.language.traversal import SPAWN_TOOL
@@ -40,17 +40,9 @@ class AtomicTask(TaskCode):
     def __init__(self, compiler: Compiler, node: Atomic) -> None:
         super().__init__(compiler, node, "atomic")
         files = node.file_paths
-        self._texts = [
-            _compile_text(compiler, text)
-            for text in (
-                node.prompt,
-                node.description if node.instructions is not None else None,
-                node.system,
-                files.text if files is not None else None,
-                *(files.paths if files is not None else ()),
-            )
-        ]
-
+        description = node.description if node.instructions is not None else None
+        listed = (files.text, *files.paths) if files is not None else (None,)
+        self._texts = compile_texts(compiler, (node.prompt, description, node.system, *listed))
         prompt, _, system, *_ = self._texts
         self._mentioned = {name for text in (prompt, system) if text is not None for name in text.names}
 
@@ -136,7 +128,8 @@ class AtomicTask(TaskCode):
         called_at = current_context().called_at
         for _ in range(MAX_CONTINUATIONS):
             key = machine.next_key()
-            spawner = make_spawner(self.compiler, self.node, entered, call, key)
+            can_spawn = SPAWN_TOOL in call.tools
+            spawner = Spawner(self.compiler, self.node, entered, key) if can_spawn else None
             step = Step(key, call, span, spawner, called_at=called_at)
             result, continuation = self._request_once(step, call, spawner)
             if continuation is None:
@@ -171,7 +164,3 @@ class AtomicTask(TaskCode):
             machine.wait(machine.history.keep(limit_key, LimitReached(error.error, error.problem.code, 0)))
             raise failure from None
         return result, Continuation(result.content, request, result_json_for_model(outcome))
-
-
-def _compile_text(compiler: Compiler, text: Text | None) -> FilledText | None:
-    return None if text is None else FilledText(compiler, text)

@@ -20,7 +20,7 @@ from weft.evaluator.operators.text import FilledText, fill_all
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import TaskFailure, TaskResult
 from weft.language.ast import LOOP_NAMES, LOOP_TEXTS, DirectorEvaluatorLoop, Node
-from weft.language.library import TaskDefinition, best_evaluator, no_evaluator
+from weft.language.library import best_evaluator, no_evaluator
 from weft.language.source import Span
 
 
@@ -38,19 +38,8 @@ def read_evaluation(result: TaskResult, span: Span) -> dict[str, Any]:
     raise failed(failure, span)
 
 
-def evaluation_notes(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """Return the notes of an EvaluationResult: `success`, `feedback`, `details`, `successScore`.
-
-    Without a `successScore` from 0 to 1, the score is 1 for success, else 0.
-    """
-    notes = {"success": evaluation["success"], "feedback": evaluation.get("feedback") or ""}
-    if isinstance(evaluation.get("details"), dict):
-        notes["details"] = evaluation["details"]
-    return {**notes, "successScore": success_score(evaluation)}
-
-
 def success_score(evaluation: dict[str, Any]) -> float:
-    """Return the score of an evaluation, from 0 to 1."""
+    """Return the score of an evaluation, from 0 to 1; without one, 1 for success, else 0."""
     score = evaluation.get("successScore")
     if isinstance(score, int | float) and not isinstance(score, bool) and 0 <= score <= 1:
         return float(score)
@@ -58,29 +47,30 @@ def success_score(evaluation: dict[str, Any]) -> float:
 
 
 def with_evaluation(result: TaskResult) -> TaskResult:
-    """Return the result of an evaluating task, with its judgement in the notes if it has one."""
+    """Return the result of an evaluating task, with its judgement in the notes if it has one.
+
+    The notes are those of an EvaluationResult: `success`, `feedback`, `details`, `successScore`.
+    """
     found = result.value
     if not isinstance(found, dict) or not isinstance(found.get("success"), bool):
         return result
-    return result.with_notes(**{**evaluation_notes(found), **result.notes})
+    notes = {"success": found["success"], "feedback": found.get("feedback") or ""}
+    if isinstance(found.get("details"), dict):
+        notes["details"] = found["details"]
+    return result.with_notes(**{**notes, "successScore": success_score(found), **result.notes})
 
 
 def choose_evaluator(compiler: Compiler, criteria: str, names: Sequence[str], span: Span) -> Code:
     """Return code that calls the best template for the criteria with those of `names` that it takes."""
-    definition = _best_match(compiler, criteria, span)
+    definition = best_evaluator(compiler.library, criteria)
+    if definition is None:
+        raise failed(TaskFailure("template_not_found", no_evaluator(criteria)), span)
     wanted = [parameter.name for parameter in definition.parameters if parameter.name in names]
 
     def run(env: Env) -> Any:
         return call_template(compiler, definition, (), {name: env[name] for name in wanted}, span)
 
     return run
-
-
-def _best_match(compiler: Compiler, criteria: str, span: Span) -> TaskDefinition:
-    found = best_evaluator(compiler.library, criteria)
-    if found is None:
-        raise failed(TaskFailure("template_not_found", no_evaluator(criteria)), span)
-    return found
 
 
 def _parse_or_none(content: str) -> Any:
@@ -180,7 +170,9 @@ class LoopTask(TaskCode):
         try:
             evaluation = read_evaluation(result, self.node.span)
         except TaskFailed as error:
-            raise _with_iteration(error, iteration) from None
+            details = {"iteration": iteration, "part": "evaluator"}
+            changed = msgspec.structs.replace(error.error, details=details)
+            raise TaskFailed(changed, span=error.span).caused_by(error) from None
         env["evaluation"] = evaluation
         env["evaluation_feedback"] = evaluation["feedback"]
         if evaluation["success"]:
@@ -203,8 +195,3 @@ def _script_result(script: ScriptTask, outcome: ScriptOutcome) -> tuple[TaskResu
         elif not outcome.exit_code:  # its output does not match the output format
             errors.append(error.error.message)
         return error.result(), "\n".join(errors)
-
-
-def _with_iteration(error: TaskFailed, iteration: int) -> TaskFailed:
-    changed = msgspec.structs.replace(error.error, details={"iteration": iteration, "part": "evaluator"})
-    return TaskFailed(changed, span=error.span).caused_by(error)

@@ -1,6 +1,6 @@
 """The reduce task: runs the inner task for all inputs concurrently, then folds the results in order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -66,24 +66,19 @@ class ReduceTask(TaskCode):
     def _inner_results(self, entered: Entered) -> list[Any]:
         """Return the results of the inner task for all inputs."""
         done: dict[int, Any] = {}
-        thunks = [self._inner_thunk(index, name, entered, done) for index, name in enumerate(entered.own)]
-        self.compiler.machine.all(thunks)
-        return [done[index] for index in range(len(thunks))]
+        inputs = list(entered.own.items())
 
-    def _inner_thunk(
-        self, index: int, name: str, entered: Entered, done: dict[int, Any]
-    ) -> Callable[[], None]:
-        value = entered.own[name]
-
-        def run() -> None:
+        def run(index: int) -> Any:
+            name, value = inputs[index]
             try:
                 done[index] = self._inner(entered.inner.child(**{name: value, IMPLICIT_INPUT: value}))
             except TaskFailed as error:
                 finished = {step: as_task_result(value, self.node.span) for step, value in done.items()}
                 partial = partial_results(finished)
                 raise self._failed(error, "inner task", index, entered, partial) from error
+            return done[index]
 
-        return run
+        return self.compiler.machine.each(len(inputs), run)
 
     def _failed(
         self, error: TaskFailed, part: str, index: int, entered: Entered, partial: list[dict[str, Any]]

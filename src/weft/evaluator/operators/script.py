@@ -10,7 +10,7 @@ from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, TaskFailed
 from weft.evaluator.operators.steps import error_location, failed, perform, program_error_at, reject_output
 from weft.evaluator.operators.task import Entered, TaskCode
-from weft.evaluator.operators.text import FilledText, fill_all
+from weft.evaluator.operators.text import compile_texts, fill_all
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.language.ast import Script
 from weft.language.task_fields import IMPLICIT_INPUT
@@ -27,8 +27,7 @@ class ScriptTask(TaskCode):
 
     def __init__(self, compiler: Compiler, node: Script) -> None:
         super().__init__(compiler, node, "script")
-        texts = (node.description, node.shell, *node.argv)
-        self._texts = [None if text is None else FilledText(compiler, text) for text in texts]
+        self._texts = compile_texts(compiler, (node.description, node.shell, *node.argv))
 
     def run(self, env: Env) -> TaskResult:
         entered = self.enter(env)
@@ -64,13 +63,13 @@ class ScriptTask(TaskCode):
         for name in (IMPLICIT_INPUT, "stdin"):
             if name in inputs:
                 stdin = self._text(inputs.pop(name))
+        names = [name for name in inputs if name.isascii() and name.isidentifier()]
+        values = self._reject_nul(tuple(self._text(inputs[name]) for name in names))
         return ScriptRun(
             argv=self._reject_nul(words),
             shell=shell,
             stdin=stdin,
-            environment={
-                name: self._variable(value) for name, value in inputs.items() if _is_variable_name(name)
-            },
+            environment=dict(zip(names, values, strict=True)),
             timeout_seconds=node.timeout_seconds,
             template=entered.name,
             subtype=node.subtype,
@@ -84,25 +83,22 @@ class ScriptTask(TaskCode):
         try:
             words = command if isinstance(command, list) else shlex.split(self._text(command))
         except ValueError as error:
-            raise self._error(f"the command cannot be split into words: {error}", "bad-value") from None
+            raise self._error(f"the command cannot be split into words: {error}") from None
         if not words:
-            raise self._error("the command is empty", "bad-value")
+            raise self._error("the command is empty")
         return tuple(self._text(word) for word in words)
 
     def _text(self, value: Any) -> str:
         with error_location(self.node.span):
             return as_text(value)
 
-    def _variable(self, value: Any) -> str:
-        return self._reject_nul((self._text(value),))[0]
-
     def _reject_nul(self, words: tuple[str, ...]) -> tuple[str, ...]:
         if any("\0" in word for word in words):
-            raise self._error("a NUL character cannot be part of a command or environment", "bad-value")
+            raise self._error("a NUL character cannot be part of a command or environment")
         return words
 
-    def _error(self, message: str, code: str) -> ProgramError:
-        return program_error_at(code, message, self.node.span)
+    def _error(self, message: str) -> ProgramError:
+        return program_error_at("bad-value", message, self.node.span)
 
 
 def script_failure(outcome: ScriptOutcome, timeout_seconds: float | None) -> TaskFailure | None:
@@ -128,7 +124,3 @@ def script_facts(outcome: ScriptOutcome) -> dict[str, Any]:
         "script_stderr": outcome.stderr,
         "script_exit_code": outcome.exit_code,
     }
-
-
-def _is_variable_name(name: str) -> bool:
-    return name.isascii() and name.isidentifier()

@@ -1,6 +1,5 @@
 """The sequential task: runs its steps in order, or concurrently if it is parallel."""
 
-from collections.abc import Callable
 from typing import Any
 
 from weft.evaluator.compiler import Compiler
@@ -47,28 +46,25 @@ class SequentialTask(TaskCode):
     def run_parallel(self, env: Env) -> TaskResult:
         """Return a result whose value is the list of the steps' values; no step sees another's output."""
         done: dict[int, TaskResult] = {}
-        self.compiler.machine.all([self._step_thunk(index, env, done) for index in range(len(self._steps))])
+
+        def run(index: int) -> TaskResult:
+            step, code = self._steps[index]
+            try:
+                done[index] = as_task_result(code(Env(outer=env)), step.span)
+            except TaskFailed as error:
+                raise self._failed(error, index, partial_results(done)) from error
+            return done[index]
+
+        results = self.compiler.machine.each(len(self._steps), run)
         history = SequentialHistory(self.settings)
-        for index, (step, _) in enumerate(self._steps):
-            history.add(title_of(step, env), done[index])
-        results = history.results()
+        for (step, _), result in zip(self._steps, results, strict=True):
+            history.add(title_of(step, env), result)
         return TaskResult(
             content=as_text([result.content for result in results]),
             status="COMPLETE",
             parsed_content=[result.value for result in results],
             notes={"steps": history.notes()},
         )
-
-    def _step_thunk(self, index: int, env: Env, done: dict[int, TaskResult]) -> Callable[[], None]:
-        step, code = self._steps[index]
-
-        def run() -> None:
-            try:
-                done[index] = as_task_result(code(Env(outer=env)), step.span)
-            except TaskFailed as error:
-                raise self._failed(error, index, partial_results(done)) from error
-
-        return run
 
     def _failed(self, error: TaskFailed, index: int, partial: list[dict[str, Any]]) -> TaskFailed:
         total = len(self._steps)

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.evaluator.branches import current_branch
-from weft.evaluator.budget import Scope, SuspendAwareDeadline
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, ProgramError, TaskFailed, program_error
@@ -91,9 +90,7 @@ def run_with_timeout(
     With `is_enforced_elsewhere`, the effect enforces the limit until the task has waited for a person.
     """
     with error_location(span):
-        now = machine.now()
-        waits = SuspendAwareDeadline(now + seconds, is_enforced_elsewhere=is_enforced_elsewhere)
-        scope = Scope({}, current_branch().scope, seconds=seconds, now=now, waits=waits)
+        scope = machine.timed_scope(seconds, is_enforced_elsewhere=is_enforced_elsewhere)
     try:
         return machine.within_limits(scope, act)
     except BudgetExceeded as error:

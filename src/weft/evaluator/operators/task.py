@@ -20,7 +20,7 @@ from weft.evaluator.results import ResourceExhaustion, TaskResult
 from weft.evaluator.task_scope import (
     ArgumentsEnv,
     arguments_of,
-    context_payload,
+    inherited_bindings,
     inner_env,
     passed_value,
     relevant_inputs,
@@ -91,9 +91,8 @@ class Inputs:
         if len(waiting) == 1:
             found[waiting[0][0]] = waiting[0][1](env)
         elif waiting:
-            thunks = [lambda code=code: code(env) for _, code in waiting]
             with error_location(self._span):
-                values = self._compiler.machine.all(thunks)
+                values = self._compiler.machine.each(len(waiting), lambda index: waiting[index][1](env))
             found.update(zip((name for name, _ in waiting), values, strict=True))
         return found
 
@@ -146,7 +145,8 @@ class TaskCode:
         self.kind = kind
         require_valid_task(node)
         self.settings = merge_context(kind, node.context)
-        self.shape = output_shape(compiler, node)
+        schema = None if node.output_format is None else node.output_format.schema
+        self.shape = None if schema is None else declared_shape(compiler, schema, node.span)
         self._inputs = Inputs(compiler, node)
 
     def enter(self, env: Env) -> Entered:
@@ -174,8 +174,15 @@ class TaskCode:
     def payload(self, entered: Entered) -> ContextPayload:
         """Return the context of a request of this task."""
         history = current_context().history
-        previous = None if history is None else history.text()
-        return context_payload(self.node, self.settings, entered.outer, entered.inputs, previous)
+        relevant = relevant_inputs(self.node, entered.inputs)
+        return ContextPayload(
+            settings=self.settings,
+            inherited=inherited_bindings(self.settings, entered.outer, entered.inputs, relevant),
+            previous_outputs=None if history is None else history.text(),
+            wants_fresh=self.settings.fresh_context == "enabled",
+            relevant_inputs=relevant,
+            assembly=self.node.context_assembly,
+        )
 
     def parsed(self, result: TaskResult) -> TaskResult:
         """Return the result with its content parsed by the output format. Raise BadOutput."""
@@ -238,16 +245,12 @@ def as_task_result(value: Any, span: Span) -> TaskResult:
         return as_result(value)
 
 
-def output_shape(compiler: Compiler, node: TaskNode) -> CompiledSchema | None:
-    """Return the schema of the output format, or None. Raise InvalidProgram if the schema is invalid."""
-    output = node.output_format
-    if output is None or output.schema is None:
-        return None
-    source = node.span.source.name
+def declared_shape(compiler: Compiler, text: str, span: Span) -> CompiledSchema:
+    """Return the schema of a shape that the program declares. Raise InvalidProgram if it is invalid."""
     try:
-        return parse_shape(output.schema, lambda path: compiler.machine.effects.schema_text(path, source))
+        return parse_shape(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))
     except BadSchema as error:
-        raise invalid_program(node.span, "bad-value", error.message) from None
+        raise invalid_program(span, "bad-value", error.message) from None
 
 
 def title_of(node: Node, env: Env) -> str:

@@ -9,26 +9,20 @@ from msgspec import UNSET
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.effects import Composite, ToolCall
 from weft.evaluator.environment import Env
-from weft.evaluator.errors import ProgramError, TaskFailed
+from weft.evaluator.errors import TaskFailed
 from weft.evaluator.forms.bindings import check_definable, check_distinct
 from weft.evaluator.functions import Code
 from weft.evaluator.operators.context import current_context, use_context
 from weft.evaluator.operators.steps import failed, perform, program_error_at, reject_output, run_composite
-from weft.evaluator.operators.task import Inputs, as_input, as_task_result
+from weft.evaluator.operators.task import Inputs, as_input, as_task_result, declared_shape
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.results import InvalidOutput, TaskFailure, TaskResult, ValueResult
 from weft.evaluator.task_scope import ArgumentsEnv
-from weft.language.ast import (
-    Node,
-    Reference,
-    TaskNode,
-    Template,
-)
+from weft.language.ast import Node, Reference, TaskNode, Template
 from weft.language.diagnostics import InvalidProgram, invalid_program, nearest, nearest_tool
 from weft.language.fields import CALL_SETTINGS, TASK_KINDS, context_conflict, misplaced, replaced_fields
 from weft.language.library import DuplicateTask, TaskDefinition, UnknownTask, definition_of, open_inputs
 from weft.language.options import read_setting
-from weft.language.schemas import BadSchema, CompiledSchema, parse_shape
 from weft.language.source import NOWHERE, Span
 from weft.language.task_fields import IMPLICIT_INPUT, ContextOverrides
 
@@ -55,7 +49,7 @@ def settings_of_call(keywords: Mapping[str, Any], span: Span) -> dict[str, Any]:
     try:
         return dict(read_setting(name, value, span) for name, value in keywords.items())
     except InvalidProgram as error:
-        raise _error(error.found[0].message, error.found[0].code, span) from None
+        raise program_error_at(error.found[0].code, error.found[0].message, span) from None
 
 
 def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node:
@@ -63,18 +57,17 @@ def replace_settings(body: Node, changes: Mapping[str, Any], span: Span) -> Node
     if not changes:
         return body
     if not isinstance(body, TaskNode):
-        raise _error(
-            "settings were given, but the body of the template is not a single task", "bad-value", span
-        )
+        message = "settings were given, but the body of the template is not a single task"
+        raise program_error_at("bad-value", message, span)
     problem = misplaced(body, changes)
     if problem is not None:
-        raise _error(problem, "bad-value", span)
+        raise program_error_at("bad-value", problem, span)
     changes = dict(changes)
     if "context" in changes:
         changes["context"] = merge_overrides(body.context, changes["context"])
         conflict = context_conflict(changes["context"], span)
         if conflict is not None:
-            raise _error(conflict.message, conflict.code, span)
+            raise program_error_at(conflict.code, conflict.message, span)
     return msgspec.structs.replace(body, **changes)
 
 
@@ -89,10 +82,6 @@ def merge_overrides(own: ContextOverrides, new: ContextOverrides) -> ContextOver
     if new.inherit_context in ("full", "subset") and new.fresh_context is None:
         merged["fresh_context"] = None
     return ContextOverrides(**merged)
-
-
-def _error(message: str, code: str, span: Span) -> ProgramError:
-    return program_error_at(code, message, span)
 
 
 STEP_NODES = tuple(TASK_KINDS)
@@ -129,7 +118,8 @@ def call_tool(
     effects = compiler.machine.effects
     known = effects.tools()
     if known is not None and name not in known:
-        raise _error(f"there is no tool '{name}'{nearest_tool(name, sorted(known))}", "unbound-name", span)
+        message = f"there is no tool '{name}'{nearest_tool(name, sorted(known))}"
+        raise program_error_at("unbound-name", message, span)
     given = {key: as_input(key, value, span) for key, value in keywords.items()}
     positional = tuple(as_input(str(index), value, span) for index, value in enumerate(arguments, 1))
     call = ToolCall(tool=name, arguments=given, positional=positional)
@@ -184,26 +174,24 @@ def _bind_arguments(
     """Return arguments by name, and the settings among the keywords. Raise ProgramError."""
     parameters = definition.parameters
     if len(arguments) > len(parameters):
-        raise _error(
-            f"{definition.name} takes {len(parameters)} arguments; {len(arguments)} were given",
-            "wrong-arity",
-            span,
-        )
+        message = f"{definition.name} takes {len(parameters)} arguments; {len(arguments)} were given"
+        raise program_error_at("wrong-arity", message, span)
     values = {parameter.name: value for parameter, value in zip(parameters, arguments, strict=False)}
     if not keywords:
         return _fill_defaults(compiler, definition, values, span), {}
     settings: dict[str, Any] = {}
-    accepted = [*(parameter.name for parameter in parameters), *open_inputs(definition)]
+    accepted = [*(parameter.name for parameter in parameters), *open_inputs(definition.template)]
     for name, value in keywords.items():
         if name in values:
-            raise _error(f"{definition.name} was given '{name}' twice", "duplicate-name", span)
+            raise program_error_at("duplicate-name", f"{definition.name} was given '{name}' twice", span)
         if name in accepted:
             values[name] = value
         elif name in CALL_SETTINGS:
             settings[name] = value
         else:
             hint = nearest(name, [*accepted, *CALL_SETTINGS])
-            raise _error(f"{definition.name} has no parameter '{name}'{hint}", "unknown-keyword", span)
+            message = f"{definition.name} has no parameter '{name}'{hint}"
+            raise program_error_at("unknown-keyword", message, span)
     return _fill_defaults(compiler, definition, values, span), settings
 
 
@@ -214,12 +202,12 @@ def _fill_defaults(
     missing = [one.name for one in definition.parameters if one.name not in values and one.default is UNSET]
     if missing:
         wanted = ", ".join(f"'{name}'" for name in missing)
-        raise _error(f"{definition.name} needs a value for {wanted}", "wrong-arity", span)
+        raise program_error_at("wrong-arity", f"{definition.name} needs a value for {wanted}", span)
     for parameter in definition.parameters:
         value = values.setdefault(parameter.name, parameter.default)
         if parameter.type is None:
             continue
-        shape = _shape(compiler, parameter.type, definition)
+        shape = declared_shape(compiler, parameter.type, definition.template.span)
         found = shape.violations(as_input(parameter.name, value, span))
         if found:
             message = f"'{parameter.name}' of {definition.name} must be {parameter.type}: {found[0]}"
@@ -232,7 +220,7 @@ def _check_return(compiler: Compiler, definition: TaskDefinition, value: Any, sp
     returns = definition.template.returns
     if returns is None:
         return value
-    shape = _shape(compiler, returns, definition)
+    shape = declared_shape(compiler, returns, definition.template.span)
     if isinstance(value, TaskResult) and value.parsed_content is UNSET and returns != "string":
         try:
             return msgspec.structs.replace(value, parsed_content=parse_output(value.content, shape))
@@ -251,14 +239,6 @@ def _invalid_output(
     message = f"{definition.name} must return {definition.template.returns}: {violations[0]}"
     failure = failed(InvalidOutput(message, content=content, violations=violations), span)
     return reject_output(compiler.machine, failure)
-
-
-def _shape(compiler: Compiler, text: str, definition: TaskDefinition) -> CompiledSchema:
-    span = definition.template.span
-    try:
-        return parse_shape(text, lambda path: compiler.machine.effects.schema_text(path, span.source.name))
-    except BadSchema as error:
-        raise invalid_program(span, "bad-value", error.message) from None
 
 
 def compile_reference(compiler: Compiler, node: Reference, is_tail: bool) -> Code:

@@ -1,5 +1,6 @@
 """Texts with placeholders, filled in one pass, so that `{{` in a value stays text."""
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 from weft.evaluator.compiler import Compiler
@@ -33,6 +34,10 @@ class FilledText:
         return "".join(pieces)
 
 
+def compile_texts(compiler: Compiler, texts: Iterable[Text | None]) -> list[FilledText | None]:
+    return [None if text is None else FilledText(compiler, text) for text in texts]
+
+
 def fill_all(texts: Iterable[FilledText | None], env: Env, library: TaskLibrary) -> list[str | None]:
     """Fill all texts. Raise one ProgramError that lists every unbound name."""
     wanted = list(texts)
@@ -46,11 +51,11 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
     missing = [name for name in names if not is_bound(name, env, library)]
     if not missing:
         return
-    functions = [name for name in missing if _is_built_in(name, env)]
+    functions = [name for name in missing if any(name in scope for scope in env.chain())]
     if functions:
         message = f"'{functions[0]}' is a function, which cannot leave the program"
         raise program_error_at("wrong-type", message, names[functions[0]])
-    known = list(_known_names(env, library))
+    known = [*itertools.chain.from_iterable(env.chain()), *library.tasks]
     if len(missing) == 1:
         message = f"name '{missing[0]}' is not bound{nearest(missing[0], known)}"
     else:
@@ -60,21 +65,10 @@ def require_bound(names: dict[str, Span], env: Env, library: TaskLibrary) -> Non
 
 def is_bound(name: str, env: Env, library: TaskLibrary) -> bool:
     """Return whether a name is bound here or is a template; False for a built-in."""
-    scope: Env | None = env
-    while scope is not None:
+    for scope in env.chain():
         if name in scope:
             return not isinstance(scope[name], BuiltIn)  # a built-in has no useful text
-        scope = scope.outer
     return name in library
-
-
-def _is_built_in(name: str, env: Env) -> bool:
-    scope: Env | None = env
-    while scope is not None:
-        if name in scope:
-            return isinstance(scope[name], BuiltIn)
-        scope = scope.outer
-    return False
 
 
 def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
@@ -87,11 +81,3 @@ def _names(nodes: Iterable[Node]) -> Iterator[tuple[str, Span]]:
             if ":" not in node.func_name and node.func_name not in BUILT_IN_NAMES:
                 yield node.func_name, node.span
             yield from _names([*node.args, *(value for _, value in node.keywords)])
-
-
-def _known_names(env: Env, library: TaskLibrary) -> Iterator[str]:
-    scope: Env | None = env
-    while scope is not None:
-        yield from scope
-        scope = scope.outer
-    yield from library.tasks

@@ -171,7 +171,7 @@ def _schema(names: list[str]) -> dict[str, Any]:
 
 def _describe_template(definition: TaskDefinition) -> str:
     parameters = [one.name if one.is_required else f"{one.name} (optional)" for one in definition.parameters]
-    inputs = ", ".join([*parameters, *(f"{name} (optional)" for name in open_inputs(definition))])
+    inputs = ", ".join([*parameters, *(f"{name} (optional)" for name in open_inputs(definition.template))])
     kind = definition.type if definition.subtype is None else f"{definition.type}, {definition.subtype}"
     words = " ".join((definition.metadata.get("description") or "").split())
     end = f": {cut(words, MAX_DESCRIPTION)}" if words else ""

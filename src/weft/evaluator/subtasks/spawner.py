@@ -8,7 +8,7 @@ from weft.evaluator.branches import current_branch
 from weft.evaluator.budget import Scope
 from weft.evaluator.compiler import Compiler
 from weft.evaluator.conversion import to_request_json
-from weft.evaluator.effects import Composite, ModelCall, Step
+from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import BudgetExceeded, TaskFailed, program_failure
 from weft.evaluator.operators.context import current_context, use_context
 from weft.evaluator.operators.steps import completed
@@ -27,20 +27,12 @@ from weft.language.library import TaskDefinition
 from weft.language.options import read_setting
 from weft.language.source import Span
 from weft.language.task_fields import ContextOverrides
-from weft.language.traversal import SPAWN_TOOL
-
-
-def make_spawner(
-    compiler: Compiler, node: Atomic, entered: Entered, call: ModelCall, key: str
-) -> "Spawner | None":
-    """Return the spawner of the step `key`; None if its task does not list SPAWN_TOOL."""
-    return Spawner(compiler, node, entered, call, key) if SPAWN_TOOL in call.tools else None
 
 
 class Spawner:
     """Spawns the subtasks of one step. Created with the step, to capture the context of its task."""
 
-    def __init__(self, compiler: Compiler, node: Atomic, entered: Entered, call: ModelCall, key: str) -> None:
+    def __init__(self, compiler: Compiler, node: Atomic, entered: Entered, key: str) -> None:
         self.compiler = compiler
         self.span: Span = node.span
         self.key = key
@@ -50,7 +42,7 @@ class Spawner:
         self._max_depth = node.max_depth if node.max_depth is not None else self.context.max_depth
         self._outer_scope = current_branch().scope
         self._scope: Scope | None = None
-        self._links = self._links_here(entered.template, entered)
+        self._links = self._links_here(entered)
 
     def definition(self) -> ToolDefinition:
         return tool_definition(self.compiler.library)
@@ -70,7 +62,8 @@ class Spawner:
             metrics = {"used": float(depth), "limit": float(limit)}
             raise errors.failure(ResourceExhaustion("depth", message, metrics=metrics))
         definition = errors.choose_template(self.compiler, read)
-        own = _link_of(definition, read.inputs)
+        defaults = {one.name: one.default for one in definition.parameters if not one.is_required}
+        own = make_link(definition.name, {**defaults, **read.inputs})
         errors.check_cycle(self._links, own)
         scope = self._chain_scope()
         try:
@@ -93,14 +86,13 @@ class Spawner:
             self._scope = chain_scope(machine.limits, self._outer_scope, machine.now())
         return self._scope
 
-    def _links_here(self, template: str | None, entered: Entered) -> tuple[Link, ...]:
+    def _links_here(self, entered: Entered) -> tuple[Link, ...]:
         """Return the links of the chain so far, the template of this task included."""
         before = () if self.context.chain is None else self.context.chain.links
-        if template is None:
+        if entered.template is None:
             return before
-        own = make_link(
-            template, {name: to_request_json(one) for name, one in arguments_of(entered.outer).items()}
-        )
+        arguments = arguments_of(entered.outer)
+        own = make_link(entered.template, {name: to_request_json(one) for name, one in arguments.items()})
         return before if own in before else (*before, own)
 
 
@@ -229,7 +221,8 @@ class SubtaskErrors:
 
         The error for an enclosing scope is returned unchanged, so that the scope recognizes it.
         """
-        if error.scope is not scope or _is_wrapped(error.error):
+        is_wrapped = "subtaskRequest" in (getattr(error.error, "details", None) or {})
+        if error.scope is not scope or is_wrapped:
             return error
         wrapped = BudgetExceeded(
             self._failure(error.error, "the chain of subtasks was stopped"), code=error.problem.code
@@ -252,12 +245,3 @@ class SubtaskErrors:
         return TaskFailure(
             "subtask_failure", f"{what}: {error.message}", content=error.content, details=facts
         )
-
-
-def _is_wrapped(error: TaskError) -> bool:
-    return isinstance(error, TaskFailure) and "subtaskRequest" in (error.details or {})
-
-
-def _link_of(definition: TaskDefinition, inputs: dict[str, Any]) -> Link:
-    defaults = {one.name: one.default for one in definition.parameters if not one.is_required}
-    return make_link(definition.name, {**defaults, **inputs})

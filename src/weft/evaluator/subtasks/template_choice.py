@@ -28,7 +28,11 @@ def choose_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefini
     needs no shared words.
     """
     if request.name is not None:
-        return _find_by_name(library, request.name)
+        found = library.tasks.get(request.name)
+        if found is None:
+            hint = nearest(request.name, library.tasks)
+            raise _not_found(f"there is no template '{request.name}'{hint}", library)
+        return found
     candidates = library.find(task_type=request.type, subtype=request.subtype)
     fitting = [one for one in candidates if not input_problems(one, request.inputs)]
     scored = sorted((_score(one, request), one.name) for one in fitting)
@@ -40,7 +44,7 @@ def choose_template(library: TaskLibrary, request: SubtaskRequest) -> TaskDefini
 def input_problems(definition: TaskDefinition, inputs: dict[str, Any]) -> list[str]:
     """Return everything that is wrong with the inputs of a template."""
     parameters = [parameter.name for parameter in definition.parameters]
-    accepted = [*parameters, *open_inputs(definition)]
+    accepted = [*parameters, *open_inputs(definition.template)]
     missing = [one.name for one in definition.parameters if one.is_required and one.name not in inputs]
     return [
         *(f"{definition.name} needs the input '{name}'" for name in missing),
@@ -50,13 +54,6 @@ def input_problems(definition: TaskDefinition, inputs: dict[str, Any]) -> list[s
             if name not in accepted
         ),
     ]
-
-
-def _find_by_name(library: TaskLibrary, name: str) -> TaskDefinition:
-    found = library.tasks.get(name)
-    if found is None:
-        raise _not_found(f"there is no template '{name}'{nearest(name, library.tasks)}", library)
-    return found
 
 
 def _score(definition: TaskDefinition, request: SubtaskRequest) -> tuple[int, int]:

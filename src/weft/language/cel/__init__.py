@@ -3,12 +3,10 @@
 from weft.language.cel.condition import CompiledCondition, parse_condition
 from weft.language.cel.errors import ConditionError
 from weft.language.cel.placeholders import expression_text, parse_path, parse_text
-from weft.language.cel.values import HasFields
 
 __all__ = [
     "CompiledCondition",
     "ConditionError",
-    "HasFields",
     "expression_text",
     "parse_condition",
     "parse_path",

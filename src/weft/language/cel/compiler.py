@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct
+
 from weft.language.cel.errors import Fault, TooMuchWork
 from weft.language.cel.parser import (
     Call,
@@ -29,7 +31,6 @@ from weft.language.cel.values import (
     compile_pattern,
     describe,
     get_part,
-    has_field,
     is_found,
     is_in,
     is_ordered,
@@ -82,11 +83,9 @@ def _compile_has(node: Has) -> Closure:
     def has(state: EvalState) -> bool:
         value = base(state)
         kind = kind_of(value)
-        if kind == "map":
-            return field in value
-        if kind == "task result":
-            return has_field(value, field)
-        raise Fault(at, "wrong-type", f"{describe(kind)} has no field '{shorten(field)}'")
+        if kind != "map":
+            raise Fault(at, "wrong-type", f"{describe(kind)} has no field '{shorten(field)}'")
+        return field in value
 
     return has
 
@@ -221,16 +220,18 @@ def paths_of(node: ConditionNode) -> tuple[tuple[str | int, ...], ...]:
     `has(output.errors)` only reads `output`: it tests whether the field exists.
     """
     found: dict[tuple[str | int, ...], None] = {}
-    stack = [node]
+    stack: list[Any] = [node]
     while stack:
         current = stack.pop()
         if isinstance(current, Name):
             found[(current.name,)] = None
         elif isinstance(current, Path) and isinstance(current.base, Name):
             found[(current.base.name, *_constant_keys(current.steps))] = None
-            stack.extend(reversed([step.key for step in current.steps]))
-        else:
-            stack.extend(reversed(_children(current)))
+            stack.append(current.steps)
+        elif isinstance(current, tuple):
+            stack.extend(reversed(current))
+        elif isinstance(current, Struct):
+            stack.extend(getattr(current, name) for name in reversed(current.__struct_fields__))
     return tuple(found)
 
 
@@ -241,23 +242,3 @@ def _constant_keys(steps: tuple[Step, ...]) -> list[str | int]:
             break
         keys.append(step.key.value)
     return keys
-
-
-def _children(node: ConditionNode) -> list[ConditionNode]:
-    """Return the direct children of a node in source order."""
-    match node:
-        case Path(base=base, steps=steps):
-            return [base, *(step.key for step in steps)]
-        case Has(base=base):
-            return [base]
-        case Not(operand=operand) | Negative(operand=operand):
-            return [operand]
-        case Call(args=items) | Logic(items=items) | ListOf(items=items):
-            return list(items)
-        case Chain(first=first, operations=operations):
-            return [first, *(operand for _, _, operand in operations)]
-        case Choice(cases=cases, otherwise=otherwise):
-            return [*(one for case in cases for one in case), otherwise]
-        case MapOf(entries=entries):
-            return [one for entry in entries for one in entry]
-    return []

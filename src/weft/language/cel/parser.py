@@ -192,7 +192,8 @@ class Parser:
         steps: list[Step] = []
         while opening := self.tokens.accept(".", "["):
             if opening.text == "[":
-                steps.append(Step(opening.start, self._index(opening), is_field=False))
+                key = self._enclosed(opening, "]", "after the index")
+                steps.append(Step(opening.start, key, is_field=False))
                 continue
             field = self._field()
             if not self.tokens.accept("("):
@@ -261,12 +262,12 @@ class Parser:
         self.tokens.leave()
         return tuple(args)
 
-    def _index(self, opening: Token) -> ConditionNode:
+    def _enclosed(self, opening: Token, closing: str, purpose: str) -> ConditionNode:
         self.tokens.enter(opening)
-        key = self._expression()
-        self.tokens.expect("]", "after the index")
+        node = self._expression()
+        self.tokens.expect(closing, purpose)
         self.tokens.leave()
-        return key
+        return node
 
     def _primary(self) -> ConditionNode:
         token = self.tokens.take()
@@ -280,7 +281,7 @@ class Parser:
             case "name", name if name != "in":
                 return self._name(token)
             case "operator", "(":
-                return self._parenthesis(token)
+                return self._enclosed(token, ")", "to close a parenthesis")
             case "operator", "[":
                 return ListOf(token.start, self._items(token))
             case "operator", "{":
@@ -300,13 +301,6 @@ class Parser:
         if self.tokens.accept("("):
             return self._function(token)
         return Name(token.start, token.text)
-
-    def _parenthesis(self, opening: Token) -> ConditionNode:
-        self.tokens.enter(opening)
-        node = self._expression()
-        self.tokens.expect(")", "to close a parenthesis")
-        self.tokens.leave()
-        return node
 
     def _items(self, opening: Token) -> tuple[ConditionNode, ...]:
         self.tokens.enter(opening)

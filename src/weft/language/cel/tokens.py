@@ -54,21 +54,12 @@ class Locations:
         """Return the location of the character at an offset."""
         starts = self._line_starts
         if starts is None:
-            starts = self._line_starts = _line_starts(self.text)
+            starts = self._line_starts = [0, *(end.end() for end in re.finditer("\n", self.text))]
         row = bisect_right(starts, offset) - 1
         column = offset - starts[row] + 1
         if row == 0:
             column = self.span.column + column - 1 if self.span.column else 0
         return Span(self.span.source, self.span.line + row, column)
-
-
-def _line_starts(text: str) -> list[int]:
-    starts = [0]
-    end = text.find("\n")
-    while end >= 0:
-        starts.append(end + 1)
-        end = text.find("\n", end + 1)
-    return starts
 
 
 def shorten(text: str) -> str:

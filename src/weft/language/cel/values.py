@@ -1,12 +1,12 @@
 """Values and functions of conditions: kinds, equality, order and arithmetic of CEL.
 
-Kinds are those of JSON, with `int` and `double` for numbers. Other kinds are task results, which have
-fields, and functions and symbols, which have no operations.
+Kinds are those of JSON, with `int` and `double` for numbers. Functions and symbols have no operations; task
+results are converted to maps before.
 """
 
 import operator
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -35,18 +35,6 @@ _KINDS: dict[type, str] = {
 NUMBERS = frozenset(["int", "double"])
 
 
-@runtime_checkable
-class HasFields(Protocol):
-    """A value with fields that is not a map: a task result.
-
-    An optional method `field_names()` returns the names of its fields, for error messages.
-    """
-
-    def field(self, name: str) -> Any:
-        """Return the value of a field. Raise KeyError if it does not exist."""
-        ...
-
-
 class EvalState:
     """State of one evaluation: the lookup of names, and the units of work that are left."""
 
@@ -66,10 +54,8 @@ class EvalState:
 
 
 def kind_of(value: Any) -> str:
-    """Return the kind of a value, such as "map" or "task result"."""
-    return _KINDS.get(type(value)) or (
-        "task result" if isinstance(value, HasFields) else "function or symbol"
-    )
+    """Return the kind of a value, such as "map"."""
+    return _KINDS.get(type(value), "function or symbol")
 
 
 def operand_kind(value: Any, at: int) -> str:
@@ -97,7 +83,7 @@ def describe(kind: str) -> str:
 def are_equal(left: Any, right: Any, state: EvalState, at: int) -> bool:
     """Compare as CEL's `==`: numbers by value, lists and maps by items; different kinds are not equal.
 
-    Raise Fault for a task result, function or symbol, except in a comparison with null.
+    Raise Fault for a function or symbol, except in a comparison with null.
     """
     pairs = [(left, right)]
     while pairs:
@@ -128,13 +114,11 @@ def are_equal(left: Any, right: Any, state: EvalState, at: int) -> bool:
 
 
 def _reject_opaque(kind: str, other_kind: str, at: int) -> None:
-    """Raise Fault for a comparison of a task result, function or symbol with anything but null."""
+    """Raise Fault for a comparison of a function or symbol with anything but null."""
     for which, beside in ((kind, other_kind), (other_kind, kind)):
-        if which in ("task result", "function or symbol") and beside != "null":
-            hint = ": compare one of its fields" if which == "task result" else ""
-            raise Fault(
-                at, "wrong-type", f"{describe(which)} cannot be compared with {describe(beside)}{hint}"
-            )
+        if which == "function or symbol" and beside != "null":
+            message = f"{describe(which)} cannot be compared with {describe(beside)}"
+            raise Fault(at, "wrong-type", message)
 
 
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
@@ -159,23 +143,13 @@ def is_ordered(sign: str, left: Any, right: Any, state: EvalState, at: int) -> b
 
 
 def is_in(item: Any, container: Any, state: EvalState, at: int) -> bool:
-    """Return whether a list contains an equal item, or a map or task result the key."""
+    """Return whether a list contains an equal item, or a map the key."""
     kind, container_kind = operand_kind(item, at), kind_of(container)
     if container_kind == "list":
         return any(are_equal(item, one, state, at) for one in container)
     if container_kind == "map" and kind in ("string", "bool", "int", "double"):
         return kind == "string" and item in container
-    if container_kind == "task result" and kind == "string":
-        return has_field(container, item)
     raise _operation_fault("in", kind, container_kind, at)
-
-
-def has_field(value: HasFields, name: str) -> bool:
-    try:
-        value.field(name)
-    except KeyError:
-        return False
-    return True
 
 
 def _operation_fault(sign: str, kind: str, other: str, at: int) -> Fault:
@@ -262,15 +236,15 @@ def get_part(value: Any, key: Any, at: int) -> Any:
     kind, key_kind = kind_of(value), kind_of(key)
     if kind == "list":
         return _get_item(value, key, key_kind, at)
-    if kind not in ("map", "task result"):
+    if kind != "map":
         what = f"field '{shorten(key)}'" if key_kind == "string" else "parts"
         raise Fault(at, "wrong-type", f"{describe(kind)} has no {what}")
     if key_kind != "string":
-        raise Fault(at, "wrong-type", f"the key of a {kind} is a string, not {describe(key_kind)}")
-    try:
-        return value[key] if kind == "map" else value.field(key)
-    except KeyError:
-        raise missing_field(value, key, at) from None
+        raise Fault(at, "wrong-type", f"the key of a map is a string, not {describe(key_kind)}")
+    if key not in value:
+        message = f"there is no field '{shorten(key)}'"
+        raise Fault(at, "missing-field", message, name=key, known=value)
+    return value[key]
 
 
 def _get_item(items: Any, key: Any, key_kind: str, at: int) -> Any:
@@ -279,12 +253,6 @@ def _get_item(items: Any, key: Any, key_kind: str, at: int) -> Any:
     if not 0 <= key < len(items):
         raise Fault(at, "missing-field", f"there is no item {int(key)} in a list of {len(items)}")
     return items[int(key)]
-
-
-def missing_field(value: Any, name: str, at: int) -> Fault:
-    """Return the Fault for a missing field, with the existing fields for a suggestion."""
-    known: Iterable[str] = value if isinstance(value, dict) else getattr(value, "field_names", tuple)()
-    return Fault(at, "missing-field", f"there is no field '{shorten(name)}'", name=name, known=known)
 
 
 class Function(Struct, frozen=True):

@@ -8,10 +8,10 @@ from msgspec import UNSET
 from weft.language.ast import FunctionCall, Lambda, Literal, Node, TaskNode, Template, Variable
 from weft.language.builtins import SIGNATURES, TASK_LIBRARY, argument_text, count_text
 from weft.language.check.inference import (
+    JSON_TYPES,
     UNKNOWN,
     constant,
     is_function,
-    json_type,
     kind_of,
     known_shape,
     leaves_program,
@@ -22,6 +22,7 @@ from weft.language.check.outputs import value_types
 from weft.language.check.scopes import Call, Cell, Frame, Need
 from weft.language.diagnostics import Findings, InvalidProgram, LanguageProblem
 from weft.language.fields import CALL_SETTINGS, misplaced
+from weft.language.library import open_inputs
 from weft.language.options import read_setting
 from weft.language.source import Span
 from weft.language.task_fields import Parameter
@@ -104,25 +105,14 @@ def closure_problems(name: str, closure: Lambda, call: Call, findings: Findings)
     if not found and count != len(parameters):
         expected = count_text(len(parameters), len(parameters))
         missing = [one for one in parameters if one not in given]
-        message = f"{name} takes {expected}; it is given {count}{_missing_text(missing)}"
+        hint = f": {_quoted(missing)} {'is' if len(missing) == 1 else 'are'} missing" if missing else ""
+        message = f"{name} takes {expected}; it is given {count}{hint}"
         found.append(LanguageProblem(call.span, "wrong-arity", message))
     return found
 
 
-def _missing_text(names: list[str]) -> str:
-    return f": {_quoted(names)} {'is' if len(names) == 1 else 'are'} missing" if names else ""
-
-
 def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
-
-
-def open_inputs(template: Template) -> dict[str, bool]:
-    """Return the inputs of the body that a caller may pass; True: required, unless it is a global name."""
-    body = template.body
-    if not isinstance(body, TaskNode):
-        return {}
-    return {one.name: one.value is None for one in body.inputs if one.is_open}
 
 
 def template_problems(
@@ -219,7 +209,7 @@ def find_mismatch(
     if allowed is None:
         return None
     kind = kind_of(value, frame)
-    given = json_type(kind)
+    given = JSON_TYPES.get(kind)
     if given is not None:
         return None if given in allowed else f"this is {kind}"
     cell = (result_cells or {}).get(value.name) if isinstance(value, Variable) and not value.path else None
@@ -304,12 +294,9 @@ def _check_kinds(node: FunctionCall, frame: Frame, findings: Findings) -> None:
             first = kind if node.func_name in ORDERED else None
             continue
         wanted = declared.describe() if first is None else first
-        message = f"{node.func_name} takes {wanted} here; {argument_text(position)} is {kind}{_hint(kind)}"
+        hint = "; (content r) is its text, (parsed r) its value" if kind == "a task result" else ""
+        message = f"{node.func_name} takes {wanted} here; {argument_text(position)} is {kind}{hint}"
         findings.note(argument.span, "wrong-type", message)
-
-
-def _hint(kind: str) -> str:
-    return "; (content r) is its text, (parsed r) its value" if kind == "a task result" else ""
 
 
 def _check_format(node: FunctionCall, findings: Findings) -> None:

@@ -1,14 +1,13 @@
 """Checks of expressions and of unreachable cases."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 from weft.language import ast
 from weft.language.builtins import BUILT_IN_NAMES
 from weft.language.cel import CompiledCondition, ConditionError
 from weft.language.check.inference import UNKNOWN, constant, kind_of, known_shape
 from weft.language.check.scopes import Frame, is_built_in
-from weft.language.check.walker import Visitor, Walk, visit_apply, visit_call
+from weft.language.check.walker import Visitor, Walk, reject_name, visit_apply, visit_call
 from weft.language.diagnostics import Findings
 from weft.language.schemas import JsonSchema
 from weft.language.source import Span
@@ -21,54 +20,51 @@ _OPEN = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternPropert
 """Keywords that leave a schema open: they can allow fields that `properties` does not list."""
 
 
+_Test = tuple[Span, Hashable | None, bool]
+"""The location of a case, a key that equal tests share (None: unknown), and whether it is always taken."""
+
+
 def check_clauses(
     clauses: Sequence[ast.Clause], otherwise: ast.Node | None, frame: Frame, findings: Findings
 ) -> None:
     """Note clauses of a `cond` that are unreachable."""
-    seen: set[Hashable] = set()
-    is_decided = False
+    tests: list[_Test] = []
     for clause in clauses:
-        key = _test_key(clause.test)
-        if is_decided:
-            _note_unreachable(clause.test.span, "the test of a clause before it is always true", findings)
-        elif key is not None and key in seen:
-            _note_unreachable(clause.test.span, "a clause before it has the same test", findings)
-        seen.add(key)
         value = constant(clause.test, frame)
-        is_decided = is_decided or (value is not UNKNOWN and bool(value))
-    if is_decided and otherwise is not None:
-        _note_unreachable(otherwise.span, "the test of a clause before it is always true", findings)
+        is_true = value is not UNKNOWN and bool(value)
+        tests.append((clause.test.span, _test_key(clause.test), is_true))
+    if otherwise is not None:
+        tests.append((otherwise.span, None, False))
+    _check_reachable(tests, "clause", "test", findings)
 
 
 def check_cases(cases: Sequence[tuple[Span, CompiledCondition]], findings: Findings) -> None:
     """Note cases that are unreachable."""
-    seen: set[str] = set()
+    tests: list[_Test] = [
+        (span, " ".join(condition.text.split()), _is_always_true(condition)) for span, condition in cases
+    ]
+    _check_reachable(tests, "case", "condition", findings)
+
+
+def _check_reachable(tests: Sequence[_Test], noun: str, test: str, findings: Findings) -> None:
+    seen: set[Hashable] = set()
     is_decided = False
-    for span, condition in cases:
-        text = " ".join(condition.text.split())
-        if is_decided:
-            _note_unreachable(span, "the condition of a case before it is always true", findings)
-        elif text in seen:
-            _note_unreachable(span, "a case before it has the same condition", findings)
-        seen.add(text)
-        is_decided = is_decided or _is_always_true(condition)
-
-
-def _note_unreachable(span: Span, why: str, findings: Findings) -> None:
-    findings.note(span, "unreachable-case", f"this case is never taken: {why}")
+    for span, key, is_true in tests:
+        if is_decided or (key is not None and key in seen):
+            reason = f"the {test} of a {noun} before it is always true"
+            why = reason if is_decided else f"a {noun} before it has the same {test}"
+            findings.note(span, "unreachable-case", f"this case is never taken: {why}")
+        seen.add(key)
+        is_decided = is_decided or is_true
 
 
 def _is_always_true(condition: CompiledCondition) -> bool:
     if condition.names:
         return False
     try:
-        return condition.evaluate(_reject_name) is True
+        return condition.evaluate(reject_name) is True
     except ConditionError:
         return False
-
-
-def _reject_name(name: str) -> Any:
-    raise NameError(name)
 
 
 def _test_key(node: ast.Node) -> Hashable | None:
@@ -162,7 +158,7 @@ def _visit_and_or(walk: Walk, node: ast.And | ast.Or, frame: Frame) -> None:
 def _visit_try(walk: Walk, node: ast.Try, frame: Frame) -> None:
     changes = walk.visit_branch([node.body], frame)
     inner = Frame(frame, frame.routine)
-    walk.bind(node.name, node.span, inner)
+    walk.names.bind(inner, node.name)
     walk.visit(node.handler, inner)
     if changes:
         walk.names.bindings.join([changes, {}])
@@ -178,20 +174,20 @@ def _visit_let(walk: Walk, node: ast.Let, frame: Frame) -> None:
             cell = walk.visit_value(value, inner)
             if index < MAX_LET_FRAMES:
                 inner = Frame(inner, frame.routine)
-            walk.bind(name, node.span, inner, cell)
+            walk.names.bind(inner, name, cell)
     else:
         walk.check_distinct([name for name, _ in node.bindings], node.span, "the name")
         cells = [(name, walk.visit_value(value, frame)) for name, value in node.bindings]
         inner = Frame(frame, frame.routine)
         for name, cell in cells:
-            walk.bind(name, node.span, inner, cell)
+            walk.names.bind(inner, name, cell)
     walk.visit(node.body, inner)
 
 
 def _visit_define(walk: Walk, node: ast.Define, frame: Frame) -> None:
     if walk.names.note_reserved(node.name, node.span):
         return
-    walk.bind(node.name, node.span, frame, walk.visit_value(node.value, frame))
+    walk.names.bind(frame, node.name, walk.visit_value(node.value, frame))
 
 
 def _visit_assign(walk: Walk, node: ast.Assign, frame: Frame) -> None:
@@ -207,26 +203,17 @@ def _visit_assign(walk: Walk, node: ast.Assign, frame: Frame) -> None:
         walk.names.use(frame, node.name, node.span)
 
 
-def _visit_lambda(walk: Walk, node: ast.Lambda, frame: Frame) -> None:
-    """Visit a lambda without a name as part of the enclosing routine, since it may be called at once."""
-    walk.visit_closure(node, frame, frame.routine)
-
-
 # Control
 
 
 def _visit_loop(walk: Walk, node: ast.Loop, frame: Frame) -> None:
     walk.visit(node.count, frame)
-    if isinstance(node.count, ast.Literal) and not _is_count(node.count.value):
-        message = "the count of a loop is a whole number from 0"
-        walk.findings.note(node.count.span, "wrong-type", message)
+    _check_number(walk, node.count, "the count of a loop is a whole number from 0", is_count=True)
     walk.visit_alternatives([[node.body], []], frame)
 
 
 def _visit_iterative_loop(walk: Walk, node: ast.IterativeLoop, frame: Frame) -> None:
-    if isinstance(node.max_iterations, ast.Literal) and not _is_count(node.max_iterations.value):
-        message = ":max-iterations is a whole number from 0"
-        walk.findings.note(node.max_iterations.span, "wrong-type", message)
+    _check_number(walk, node.max_iterations, ":max-iterations is a whole number from 0", is_count=True)
     walk.visit_all([node.max_iterations, node.initial], frame)
     for name, part, count in (
         ("executor", node.executor, 2),
@@ -242,8 +229,7 @@ def _visit_iterative_loop(walk: Walk, node: ast.IterativeLoop, frame: Frame) -> 
 
 
 def _visit_with_timeout(walk: Walk, node: ast.WithTimeout, frame: Frame) -> None:
-    if isinstance(node.seconds, ast.Literal) and not _is_amount(node.seconds.value):
-        walk.findings.note(node.seconds.span, "wrong-type", "with-timeout takes a number of seconds")
+    _check_number(walk, node.seconds, "with-timeout takes a number of seconds")
     walk.visit_all([node.seconds, node.body], frame)
 
 
@@ -252,8 +238,7 @@ def _visit_with_budget(walk: Walk, node: ast.WithBudget, frame: Frame) -> None:
         if name not in BUDGETS:
             hint = walk.findings.nearest(name, BUDGETS)
             walk.findings.note(node.span, "unknown-keyword", f"with-budget has no ':{name}'{hint}")
-        if isinstance(value, ast.Literal) and not _is_amount(value.value):
-            walk.findings.note(value.span, "wrong-type", f"the budget :{name} is a number from 0")
+        _check_number(walk, value, f"the budget :{name} is a number from 0")
         walk.visit(value, frame)
     walk.visit(node.body, frame)
 
@@ -277,12 +262,12 @@ def _visit_get_context(walk: Walk, node: ast.GetContext, frame: Frame) -> None:
         walk.findings.note(node.span, "missing-field", NO_CONTEXT_QUERY)
 
 
-def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+def _check_number(walk: Walk, node: ast.Node, message: str, *, is_count: bool = False) -> None:
+    """Note a literal that is not a number from 0; a count is a whole number."""
+    if isinstance(node, ast.Literal):
+        value = node.value
+        if not (type(value) in ((int,) if is_count else (int, float)) and value >= 0):  # type: ignore[operator]
+            walk.findings.note(node.span, "wrong-type", message)
 
 
 FORMS: Mapping[type[ast.Node], Visitor] = {
@@ -298,7 +283,8 @@ FORMS: Mapping[type[ast.Node], Visitor] = {
     ast.Let: _visit_let,
     ast.Define: _visit_define,
     ast.Assign: _visit_assign,
-    ast.Lambda: _visit_lambda,
+    # A lambda without a name is part of the enclosing routine, since it may be called at once.
+    ast.Lambda: lambda walk, node, frame: walk.visit_closure(node, frame, frame.routine),
     ast.Begin: lambda walk, node, frame: walk.visit_all(node.items, frame),
     ast.FunctionCall: visit_call,
     ast.Apply: visit_apply,

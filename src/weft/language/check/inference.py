@@ -21,7 +21,7 @@ _KINDS: Mapping[type, str] = {
     str: "a string",
 }
 
-_JSON_TYPES: Mapping[str, str] = {
+JSON_TYPES: Mapping[str | None, str] = {
     "nil": "null",
     "a boolean": "boolean",
     "a number": "number",
@@ -29,6 +29,7 @@ _JSON_TYPES: Mapping[str, str] = {
     "a list": "array",
     "a dict": "object",
 }
+"""JSON types of the values of a kind, where that is certain."""
 
 
 def constant(node: ast.Node | None, frame: Frame) -> Any:
@@ -137,11 +138,6 @@ def types_of(text: str | None) -> frozenset[str] | None:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     return frozenset("number" if name == "integer" else name for name in names)
-
-
-def json_type(kind: str | None) -> str | None:
-    """Return the JSON type of values of a kind, or None if it is not certain."""
-    return _JSON_TYPES.get(kind) if kind is not None else None
 
 
 def is_function(node: ast.Node | None, frame: Frame) -> bool:

@@ -2,7 +2,7 @@
 
 from weft.language import ast
 from weft.language.check.inference import find_called_template, types_of
-from weft.language.check.scopes import Cell, Frame, Producer
+from weft.language.check.scopes import Cell, Frame
 
 MAX_PARTS = 50
 """How many nested tasks are searched for the one that produces the output: templates may be recursive."""
@@ -18,7 +18,11 @@ def output_shape(node: ast.Node, frame: Frame) -> str | None:
     """Return the shape of the JSON output of a step; None: unknown."""
     if isinstance(node, ast.FunctionCall) or (isinstance(node, ast.Reference) and node.output_format is None):
         template = _template_of(node, frame)
-        return _shape_of_template(template) if template is not None else None
+        if template is None or not isinstance(template.body, ast.Atomic | ast.Script):
+            return None
+        types = types_of(template.returns)
+        returned = template.returns if types is not None and "string" not in types else None
+        return json_shape(template.body) or returned
     return json_shape(node)
 
 
@@ -28,30 +32,14 @@ def json_shape(node: ast.Node) -> str | None:
     return output.schema if output is not None and output.type == "json" else None
 
 
-def _shape_of_template(template: ast.Template) -> str | None:
-    if not isinstance(template.body, ast.Atomic | ast.Script):
-        return None
-    return json_shape(template.body) or _json_return_shape(template)
-
-
-def _json_return_shape(template: ast.Template) -> str | None:
-    types = types_of(template.returns)
-    return template.returns if types is not None and "string" not in types else None
-
-
 # The value that other tasks receive
 
 
-def find_producer(node: ast.Node | None, frame: Frame) -> Producer | None:
-    """Return the node with its frame if it is a task or certainly calls a template; None for other nodes."""
-    is_task_result = isinstance(node, ast.TaskNode) or find_called_template(node, frame) is not None
-    return (node, frame) if is_task_result and node is not None else None
-
-
 def result_cell(node: ast.Node | None, frame: Frame) -> Cell:
-    """Return a cell for a name bound to a node; its producer is set if the node is a task or such a call."""
+    """Return a cell for a name bound to a node; a task, or a certain call of a template, is its producer."""
     cell = Cell()
-    cell.producer = find_producer(node, frame)
+    if node is not None and (isinstance(node, ast.TaskNode) or find_called_template(node, frame) is not None):
+        cell.producer = node, frame
     return cell
 
 

@@ -120,7 +120,7 @@ def _visit(walk: Walk, form: Node) -> None:
     work = form.value if isinstance(form, Define) else form
     if isinstance(work, TaskNode | TaskCond):
         walk.boundary = walk.names.globals
-    elif is_bare_call(work) and _is_defined(walk, work.func_name):
+    elif is_bare_call(work) and (":" in work.func_name or walk.names.globals.find(work.func_name)):
         # A free name that resembles a global name is reported as misspelt instead of becoming an input.
         walk.boundary = walk.names.templates
     try:
@@ -133,11 +133,6 @@ def _visit(walk: Walk, form: Node) -> None:
 def is_bare_call(form: Node) -> TypeGuard[FunctionCall]:
     """Return whether a top-level form calls a template, a tool or a function, and not a built-in."""
     return isinstance(form, FunctionCall) and form.func_name not in RESERVED_NAMES
-
-
-def _is_defined(walk: Walk, name: str) -> bool:
-    """Return whether a called name is bound, or has a namespace as tools have."""
-    return ":" in name or walk.names.globals.find(name) is not None
 
 
 def _note_too_deep(walk: Walk, form: Node) -> None:

@@ -8,7 +8,6 @@ below them, and a call before a definition is still reported.
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
 
 from weft.language.ast import Lambda, Node, Template, Variable
 from weft.language.builtins import RESERVED_NAMES, is_reserved
@@ -146,15 +145,8 @@ class Frame(dict[str, Cell]):
             frame = frame.outer
         return None
 
-    def names(self) -> Iterable[str]:
-        """Yield the names bound in this frame and all enclosing frames."""
-        frame: Frame | None = self
-        while frame is not None:
-            yield from frame
-            frame = frame.outer
-
-    def names_inside(self, around: "Frame") -> Iterable[str]:
-        """Yield the names bound in this frame and in the enclosing frames before `around`."""
+    def names(self, around: "Frame | None" = None) -> Iterable[str]:
+        """Yield the names bound in this frame and in the enclosing frames, up to but not in `around`."""
         frame: Frame | None = self
         while frame is not None and frame is not around:
             yield from frame
@@ -253,23 +245,6 @@ def _merge_cells(cells: list[Cell]) -> Cell:
     return joined
 
 
-def call_with_count(count: int, span: Span) -> Call:
-    """Return a call with `count` unknown arguments."""
-    return Call(span, (None,) * count)
-
-
-def call_from_node(node: Any, frame: Frame) -> Call:
-    """Return the call of a FunctionCall or Apply node."""
-    return Call(node.span, node.args, node.keywords, frame)
-
-
-CallCheck = Callable[[Need, Cell], None]
-"""Checks a call of a bound name; the need holds the call, the cell the binding."""
-
-ToolCheck = Callable[[str, Span], None]
-"""Checks a call of a tool."""
-
-
 def is_built_in(name: str, frame: Frame) -> bool:
     """Return whether a name refers to a built-in in a frame."""
     return name in RESERVED_NAMES and frame.find(name) is None
@@ -282,9 +257,10 @@ class Names:
         self,
         findings: Findings,
         templates: Mapping[str, Template],
-        check_call: CallCheck,
-        check_tool: ToolCheck,
+        check_call: Callable[[Need, Cell], None],
+        check_tool: Callable[[str, Span], None],
     ) -> None:
+        """Create the scopes; the functions check calls of a bound name, and of a tool by its name."""
         self.bindings = Bindings()
         self.program = Routine()
         self.templates = Frame(None, self.program)
@@ -306,25 +282,14 @@ class Names:
         self, frame: Frame, name: str, span: Span, call: Call | None = None, *, boundary: Frame | None = None
     ) -> None:
         """Resolve a use of a name by code in a frame."""
-        if is_built_in(name, frame):
-            return
-        self.use_binding(frame, name, span, call, boundary=boundary)
+        if not is_built_in(name, frame):
+            self.use_binding(Need(frame, name, span, call, boundary=boundary), frame.routine)
 
-    def use_binding(
-        self, frame: Frame, name: str, span: Span, call: Call | None = None, *, boundary: Frame | None = None
-    ) -> None:
-        """Resolve a use of a name that cannot refer to a built-in."""
-        routine = frame.routine
-        cell = self._resolve(Need(frame, name, span, call, boundary=boundary), routine, is_later=False)
+    def use_binding(self, need: Need, routine: Routine) -> None:
+        """Resolve a use of a name, by code of `routine`, that cannot refer to a built-in."""
+        cell = self._resolve(need, routine, is_later=False)
         if cell is not None:
             self._resolve_needs(cell, routine)
-
-    def use_template(self, name: str, span: Span, frame: Frame) -> None:
-        """Resolve a use of a template, ignoring other bindings of its name."""
-        need = Need(self.templates, name, span, None, boundary=None)
-        cell = self._resolve(need, frame.routine, is_later=False)
-        if cell is not None:
-            self._resolve_needs(cell, frame.routine)
 
     def _resolve_needs(self, cell: Cell, routine: Routine) -> None:
         """Resolve the needs of the function in a cell, and of all functions that it uses in turn."""
@@ -350,7 +315,9 @@ class Names:
         while frame is not None and frame.routine is routine:
             cell = frame.get(name)
             if cell is not None:
-                self._use_cell(need, cell)
+                cell.is_used = True
+                if need.call is not None and cell.value is not None:
+                    self._check_call(need, cell)
                 return cell if cell.needs else None
             frame = frame.outer
         if frame is None:
@@ -381,15 +348,11 @@ class Names:
             routine.seen.add(key)
             routine.needs.append(need.moved_to(frame))
 
-    def _use_cell(self, need: Need, cell: Cell) -> None:
-        cell.is_used = True
-        if need.call is not None and cell.value is not None:
-            self._check_call(need, cell)
-
     # Bindings
 
-    def bind(self, frame: Frame, name: str, cell: Cell) -> None:
-        """Bind a name, which may shadow a built-in."""
+    def bind(self, frame: Frame, name: str, cell: Cell | None = None) -> None:
+        """Bind a name, which may shadow a built-in; without a cell, its value is unknown."""
+        cell = cell or Cell()
         self.bindings.bind(frame, name, cell)
         if cell.needs:
             frame.routine.functions.append(cell)
@@ -414,13 +377,14 @@ class Names:
     def report(self) -> None:
         """Note uses of unbound names; called once, after the walk."""
         for need in self._unbound.values():
-            if need.call is not None and ":" in need.name and self._explain_unbound(need) is None:
+            why = self._explain_unbound(need)
+            if need.call is not None and ":" in need.name and why is None:
                 self._check_tool(need.name, need.span)
                 continue
-            if need.boundary is None or self._explain_unbound(need) is not None:
-                self._findings.note(need.span, "unbound-name", self._unbound_message(need))
+            if need.boundary is None or why is not None:
+                self._findings.note(need.span, "unbound-name", why or self._unbound_message(need))
                 continue
-            similar = self._findings.near_miss(need.name, need.origin.names_inside(need.boundary))
+            similar = self._findings.near_miss(need.name, need.origin.names(need.boundary))
             if similar is None:
                 self.inputs.setdefault(need.name, need.span)
                 continue
@@ -433,9 +397,6 @@ class Names:
 
     def _unbound_message(self, need: Need) -> str:
         name = need.name
-        why = self._explain_unbound(need)
-        if why is not None:
-            return why
         form = why_no_value(name)
         if form is not None:
             return f"'{name}' is not bound; {form}"

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from weft.language import ast
-from weft.language.check.calls import open_inputs
 from weft.language.check.expressions import OUTPUT, check_cases, check_paths
 from weft.language.check.inference import check_json
 from weft.language.check.outputs import output_shape, result_cell
 from weft.language.check.rules import task_problems
-from weft.language.check.scopes import Call, Frame
+from weft.language.check.scopes import Call, Frame, Need
 from weft.language.check.walker import Visitor, Walk, check_model, check_tool
 from weft.language.fields import TASK_KINDS, merge_context, misplaced, replaced_fields, texts_of
 from weft.language.library import best_evaluator, definition_of, no_evaluator
@@ -82,9 +81,9 @@ def enter(walk: Walk, node: ast.TaskNode, frame: Frame) -> Frame:
     inner = _inner_frame(walk, node, frame)
     for one in node.inputs:
         is_task = isinstance(one.value, ast.TaskNode)
-        walk.bind(one.name, one.span, inner, result_cell(one.value, frame) if is_task else None)
+        walk.names.bind(inner, one.name, result_cell(one.value, frame) if is_task else None)
     if node.input_source is not None and IMPLICIT_INPUT not in inner:
-        walk.bind(IMPLICIT_INPUT, node.span, inner)
+        walk.names.bind(inner, IMPLICIT_INPUT)
     for text in texts_of(node):
         walk.visit_text(text, inner)
     return inner
@@ -93,13 +92,16 @@ def enter(walk: Walk, node: ast.TaskNode, frame: Frame) -> Frame:
 def leave(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
     """Bind the output slot of a task in the frame around it."""
     if node.output_slot is not None:
-        walk.bind(node.output_slot, node.span, frame, result_cell(node, frame))
+        walk.names.bind(frame, node.output_slot, result_cell(node, frame))
 
 
 def _visit_inputs(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
     walk.check_distinct([one.name for one in node.inputs], node.span, "the input")
     for one in node.inputs:
-        _use_input(walk, one, frame)
+        if one.value is None:
+            walk.use(one.name, one.span, frame)
+        elif one.is_open and one.name in frame:  # the parameter replaces a default
+            frame[one.name].is_used = True
     walk.visit_unordered([one.value for one in node.inputs], frame)
     if node.input_source is not None:
         walk.use(node.input_source, node.span, frame)
@@ -117,14 +119,6 @@ def _check_relevance(walk: Walk, node: ast.TaskNode, frame: Frame) -> None:
             hint = walk.findings.nearest(name, known)
             message = f"context_relevance names '{name}', which is not an input of the task{hint}"
             walk.findings.note(node.span, "unbound-name", message)
-
-
-def _use_input(walk: Walk, one: ast.Input, frame: Frame) -> None:
-    """Mark as used the name that an input without a value reads, or the parameter that replaces a default."""
-    if one.value is None:
-        walk.use(one.name, one.span, frame)
-    elif one.is_open and one.name in frame:
-        frame[one.name].is_used = True
 
 
 def _inner_frame(walk: Walk, node: ast.TaskNode, frame: Frame) -> Frame:
@@ -162,16 +156,16 @@ def _visit_sequential(walk: Walk, node: ast.Sequential, frame: Frame) -> None:
 
 
 def _visit_steps(walk: Walk, node: ast.Sequential, inner: Frame) -> None:
-    walk.bind("steps", node.span, inner)
+    walk.names.bind(inner, "steps")
     before: ast.Node | None = None
     for step in node.steps:
         check_json(step, "the output of a step", inner, walk.findings)
         if isinstance(step, ast.TaskCond) and before is not None:
-            _visit_cond_after(walk, step, inner, output_shape(before, inner))
+            _visit_cond(walk, step, inner, output_shape(before, inner))
         else:
             walk.visit(step, inner)
         if before is None:
-            walk.bind("last_output", node.span, inner)
+            walk.names.bind(inner, "last_output")
         before = step
 
 
@@ -201,9 +195,9 @@ def _visit_reduce(walk: Walk, node: ast.Reduce, frame: Frame) -> None:
 def _visit_director_loop(walk: Walk, node: ast.DirectorEvaluatorLoop, frame: Frame) -> None:
     inner = enter(walk, node, frame)
     for name in ast.LOOP_NAMES:
-        walk.bind(name, node.span, inner)
+        walk.names.bind(inner, name)
     if node.script is not None and node.script.output_slot is not None:
-        walk.bind(node.script.output_slot, node.span, inner)  # bound from the start, as LOOP_NAMES are
+        walk.names.bind(inner, node.script.output_slot)  # bound from the start, as LOOP_NAMES are
     walk.visit_all([node.director], inner)
     if node.script is not None:
         enter(walk, node.script, inner)
@@ -216,17 +210,13 @@ def _visit_director_loop(walk: Walk, node: ast.DirectorEvaluatorLoop, frame: Fra
 # Cases
 
 
-def _visit_cond(walk: Walk, node: ast.TaskCond, frame: Frame) -> None:
-    _visit_cond_after(walk, node, frame, None)
-
-
-def _visit_cond_after(walk: Walk, node: ast.TaskCond, frame: Frame, shape: str | None) -> None:
+def _visit_cond(walk: Walk, node: ast.TaskCond, frame: Frame, shape: str | None = None) -> None:
     """Visit a cond; `shape` is the shape of the output of the previous step. None: unknown."""
     if not node.cases:
         walk.findings.note(node.span, "missing-field", "a cond of tasks needs at least one case")
     if node.criteria is not None:
         walk.criteria.append((node.criteria, ast.JUDGED_NAMES, node.span, frame))
-        walk.bind(ast.EVALUATION, node.span, frame)
+        walk.names.bind(frame, ast.EVALUATION)
     scope = Frame(frame, frame.routine, [OUTPUT])
     read = [(case.span, walk.visit_condition(case.test, scope)) for case in node.cases]
     conditions = [(span, condition) for span, condition in read if condition is not None]
@@ -263,18 +253,14 @@ def _check_reference(walk: Walk, node: ast.Reference, template: ast.Template, fr
     if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
         keywords.append((IMPLICIT_INPUT, None))
     walk.calls.defer_template_call(template, Call(node.span, (), tuple(keywords), frame), frame)
-    walk.names.use_template(node.ref, node.span, frame)
-    for text in texts_of(node):
-        walk.visit_text(text, _reference_frame(walk, template, frame))
-    check_overrides(walk, node, template)
-
-
-def _reference_frame(walk: Walk, template: ast.Template, frame: Frame) -> Frame:
-    """Return the frame for texts of a reference, which are evaluated inside the template."""
+    need = Need(walk.names.templates, node.ref, node.span, None, boundary=None)
+    walk.names.use_binding(need, frame.routine)
     body = template.body
     inputs = [one.name for one in body.inputs] if isinstance(body, ast.TaskNode) else []
-    names = [*(parameter.name for parameter in template.parameters), *inputs, *open_inputs(template)]
-    return Frame(walk.names.globals, frame.routine, names)
+    inner = Frame(walk.names.globals, frame.routine, [*parameters, *inputs])
+    for text in texts_of(node):  # evaluated inside the template
+        walk.visit_text(text, inner)
+    check_overrides(walk, node, template)
 
 
 TASKS: Mapping[type[ast.Node], Visitor] = {

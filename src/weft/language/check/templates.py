@@ -3,13 +3,14 @@
 from collections.abc import Container, Iterator, Mapping
 
 from weft.language.ast import Begin, Define, FunctionCall, Node, Reference, Sequential, Template
-from weft.language.check.calls import default_problem, find_mismatch, open_inputs
+from weft.language.check.calls import default_problem, find_mismatch
 from weft.language.check.inference import types_of
 from weft.language.check.outputs import json_shape
 from weft.language.check.scopes import Cell, Frame, Routine
 from weft.language.check.tasks import check_shape
 from weft.language.check.walker import Walk
 from weft.language.diagnostics import Findings
+from weft.language.library import open_inputs
 
 
 def visit_template(walk: Walk, node: Template, frame: Frame) -> None:
@@ -48,10 +49,10 @@ def _bind_parameters(walk: Walk, node: Template) -> Frame:
         problem = default_problem(parameter, node)
         if problem is not None:
             walk.findings.add([problem])
-        walk.bind(parameter.name, node.span, arguments)
+        walk.names.bind(arguments, parameter.name)
     for name, is_needed in open_inputs(node).items():
         if is_needed and name not in arguments:
-            walk.bind(name, node.span, arguments)
+            walk.names.bind(arguments, name)
     return arguments
 
 

@@ -19,10 +19,9 @@ from weft.language.check.scopes import (
     Cell,
     Frame,
     Names,
+    Need,
     Routine,
     WriteSet,
-    call_from_node,
-    call_with_count,
     is_built_in,
 )
 from weft.language.diagnostics import Findings, InvalidProgram
@@ -102,9 +101,6 @@ class Walk:
         """Resolve a name that is read or called; only a name that is read can be an input."""
         self.names.use(frame, name, span, call, boundary=self.boundary if call is None else None)
 
-    def bind(self, name: str, span: Span, frame: Frame, cell: Cell | None = None) -> None:
-        self.names.bind(frame, name, cell or Cell())
-
     def check_distinct(self, names: Sequence[str], span: Span, noun: str) -> None:
         """Note duplicates among names that are bound together; `noun` names their kind in the message."""
         if len(set(names)) != len(names):
@@ -121,22 +117,19 @@ class Walk:
             return None
         for name in condition.names:
             self.use(name, node.span, frame)
-        if not condition.names:
-            self._check_constant(condition)
+        if not condition.names:  # it is constant: note if it fails or is not a boolean
+            try:
+                condition.holds(reject_name)
+            except ConditionError as error:
+                self.findings.add([error.problem])
         return condition
-
-    def _check_constant(self, condition: CompiledCondition) -> None:
-        """Evaluate a condition without names, which is constant; note if it fails or is not a boolean."""
-        try:
-            condition.holds(_reject_name)
-        except ConditionError as error:
-            self.findings.add([error.problem])
 
     def visit_text(self, text: Text, frame: Frame) -> None:
         """Visit the placeholders of a text."""
         for part in text.parts:
             if isinstance(part, Variable):  # not `use`: a placeholder never refers to a built-in
-                self.names.use_binding(frame, part.name, part.span, boundary=self.boundary)
+                need = Need(frame, part.name, part.span, None, boundary=self.boundary)
+                self.names.use_binding(need, frame.routine)
             elif not isinstance(part, str):
                 self.visit(part, frame)
 
@@ -147,7 +140,7 @@ class Walk:
         self.check_distinct(node.parameters, node.span, "the parameter")
         inner = Frame(frame, routine)
         for name in node.parameters:
-            self.bind(name, node.span, inner)
+            self.names.bind(inner, name)
         self.visit(node.body, inner)
 
     def visit_value(self, node: Node, frame: Frame) -> Cell:
@@ -163,12 +156,13 @@ class Walk:
 
     def visit_called(self, node: Node, count: int, frame: Frame) -> None:
         """Visit a function that a built-in or loop will call with `count` arguments."""
+        call = Call(node.span, (None,) * count)
         if isinstance(node, Lambda):
-            self.calls.check_closure_call(node, call_with_count(count, node.span))
+            self.calls.check_closure_call(node, call)
         if not isinstance(node, Variable) or node.path:
             self.visit(node, frame)
         elif not is_built_in(node.name, frame):
-            self.names.use(frame, node.name, node.span, call_with_count(count, node.span))
+            self.names.use(frame, node.name, node.span, call)
         elif node.name != TASK_LIBRARY:
             check_arity(node.name, count, node.span, self.findings)
 
@@ -183,7 +177,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
             function = found[0]
             walk.visit_called(function, found[1], frame)
     else:  # an unbound name with a namespace is a tool
-        walk.use(name, node.span, frame, call_from_node(node, frame))
+        walk.use(name, node.span, frame, Call(node.span, node.args, node.keywords, frame))
         if ":" not in name or frame.find(name) is not None:
             _check_model_keyword(walk, node.keywords)
     for argument in node.args:
@@ -195,7 +189,7 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
 
 def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
     if isinstance(node.function, Lambda):
-        walk.calls.check_closure_call(node.function, call_from_node(node, frame))
+        walk.calls.check_closure_call(node.function, Call(node.span, node.args, node.keywords, frame))
     elif isinstance(node.function, Literal):
         message = "only functions and tasks can be called; this is a constant"
         walk.findings.note(node.span, "wrong-type", message)
@@ -203,7 +197,8 @@ def visit_apply(walk: Walk, node: Apply, frame: Frame) -> None:
     walk.visit_all([*node.args, *(value for _, value in node.keywords)], frame)
 
 
-def _reject_name(name: str) -> Any:
+def reject_name(name: str) -> Any:
+    """Look up a name in a condition that has none."""
     raise NameError(name)
 
 

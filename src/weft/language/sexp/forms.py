@@ -12,7 +12,7 @@ from weft.language.sexp.parser import FormError, Parser, SpecialForm
 from weft.language.source import Span
 from weft.language.task_fields import BUDGETS, QUESTIONS
 
-_LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
+LOOP_PARTS = ("max-iterations", "initial", "executor", "validator", "controller")
 
 
 def string(datum: Data, what: str) -> str:
@@ -195,19 +195,12 @@ def _build_iterative_loop(parser: Parser, form: List) -> ast.Node:
     positional, named = parser.arguments(form.items[1:])
     if positional:
         parser.reject_form(form)
-    found = known_keywords(parser, named, _LOOP_PARTS, "iterative-loop")
-    parts = {name: parser.expression(value) for name, value in found.items()}
-    missing = [name for name in _LOOP_PARTS if name not in parts and name != "validator"]
+    found = known_keywords(parser, named, LOOP_PARTS, "iterative-loop")
+    parts = {name.replace("-", "_"): parser.expression(value) for name, value in found.items()}
+    missing = [name for name in LOOP_PARTS if name not in found and name != "validator"]
     if missing:
         raise FormError(form.span, "missing-field", f"`iterative-loop` needs {_join_keywords(missing)}")
-    return ast.IterativeLoop(
-        span=form.span,
-        max_iterations=parts["max-iterations"],
-        initial=parts["initial"],
-        executor=parts["executor"],
-        validator=parts.get("validator"),
-        controller=parts["controller"],
-    )
+    return ast.IterativeLoop(span=form.span, validator=parts.pop("validator", None), **parts)
 
 
 def _build_with_timeout(parser: Parser, form: List) -> ast.Node:

@@ -73,7 +73,7 @@ class Parser:
 
     def reject_form(self, form: List) -> NoReturn:
         """Raise FormError with the correct syntax of a special form."""
-        name = _head(form)
+        name = head_of(form)
         raise FormError(form.span, "syntax-error", f"`{name}` is written {self._forms[name].shape}")
 
     # Expressions
@@ -111,14 +111,14 @@ class Parser:
     def _list(self, form: List, is_in_body: bool) -> Node:
         if not form.items:
             return Quote(span=form.span, datum=())
-        special = self._forms.get(_head(form))
+        special = self._forms.get(head_of(form))
         if special is None:
             return self._call(form)
         if special.is_definition and not is_in_body:
             self.note(
                 form.span,
                 "syntax-error",
-                f"`{_head(form)}` is only allowed at the top level or directly in a body",
+                f"`{head_of(form)}` is only allowed at the top level or directly in a body",
             )
         try:
             if len(form.items) < special.least or (special.most and len(form.items) > special.most):
@@ -198,7 +198,7 @@ class Parser:
         return Symbol(datum.text if type(datum) is Name else f":{datum.name}")  # type: ignore[union-attr]
 
 
-def _head(form: List) -> str:
+def head_of(form: List) -> str:
     """Return the name that a form begins with; "" for a path, a barred name or anything else."""
     head = form.items[0] if form.items else None
     return head.name if type(head) is Name and not head.path and not head.is_barred else ""

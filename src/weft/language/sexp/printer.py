@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct
 from weft.language import ast
 from weft.language.diagnostics import invalid_program
 from weft.language.fields import REF, RETURNS, SETTINGS, TASK_FIELDS, TASK_KINDS, Field, Kind, set_fields
+from weft.language.sexp.forms import LOOP_PARTS
 from weft.language.sexp.layout import (
     Layout,
     form,
@@ -113,14 +114,8 @@ def _apply(node: ast.Apply) -> Layout:
 
 
 def _iterative_loop(node: ast.IterativeLoop) -> Layout:
-    parts = (
-        ("max-iterations", node.max_iterations),
-        ("initial", node.initial),
-        ("executor", node.executor),
-        ("validator", node.validator),
-        ("controller", node.controller),
-    )
-    return form("iterative-loop", *_keywords(tuple((name, part) for name, part in parts if part is not None)))
+    parts = [(name, getattr(node, name.replace("-", "_"))) for name in LOOP_PARTS]
+    return form("iterative-loop", *_keywords(tuple(one for one in parts if one[1] is not None)))
 
 
 def _if(node: ast.If) -> Layout:

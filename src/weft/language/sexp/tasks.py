@@ -18,7 +18,7 @@ from weft.language.fields import (
 from weft.language.sexp.field_values import read_field, read_shape
 from weft.language.sexp.forms import condition, known_keywords, string
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name
-from weft.language.sexp.parser import FormError, Parser, SpecialForm
+from weft.language.sexp.parser import FormError, Parser, SpecialForm, head_of
 from weft.language.task_fields import Parameter
 
 _PARAMETER_SHAPE = "a parameter is written name, (name default), (name type) or (name type default)"
@@ -153,17 +153,15 @@ def _read_case(parser: Parser, datum: Data, form: List) -> TaskCase:
 # Templates
 
 
-def _build_deftask(name: str) -> Callable[[Parser, List], Node]:
-    def build(parser: Parser, form: List) -> Node:
-        template = parser.defined_name(form.items[1], form)
-        declared = parameters(parser, form.items[2], form)
-        fields, positional = _read_fields(parser, form.items[3:], _DEFTASK, name)
-        _note_positional(parser, positional, name, " after the parameters")
-        returns = fields.pop("returns", None)
-        body = Atomic(span=form.span, **fields)
-        return Template(span=form.span, name=template, parameters=declared, body=body, returns=returns)
-
-    return build
+def _build_deftask(parser: Parser, form: List) -> Node:
+    word = head_of(form)
+    name = parser.defined_name(form.items[1], form)
+    declared = parameters(parser, form.items[2], form)
+    fields, positional = _read_fields(parser, form.items[3:], _DEFTASK, word)
+    _note_positional(parser, positional, word, " after the parameters")
+    returns = fields.pop("returns", None)
+    body = Atomic(span=form.span, **fields)
+    return Template(span=form.span, name=name, parameters=declared, body=body, returns=returns)
 
 
 def _build_template(parser: Parser, form: List) -> Node:
@@ -176,8 +174,6 @@ def _build_template(parser: Parser, form: List) -> Node:
     return Template(span=form.span, name=name, parameters=declared, body=body, returns=returns)
 
 
-_DEFTASK_SHAPE = '({} name (parameter...) :instructions "..." ...)'
-
 _SHAPES = {
     "sequential": "(sequential :parallel true ... step...)",
     "reduce-task": "(reduce-task :initial e :inner e :reduction e :inputs (...) ...)",
@@ -188,12 +184,15 @@ _SHAPES = {
 }
 
 TASK_FORMS = {
-    "deftask": SpecialForm(
-        _DEFTASK_SHAPE.format("deftask"), _build_deftask("deftask"), least=3, is_definition=True
-    ),
-    "defatom": SpecialForm(
-        _DEFTASK_SHAPE.format("defatom"), _build_deftask("defatom"), least=3, is_definition=True
-    ),
+    **{
+        word: SpecialForm(
+            f'({word} name (parameter...) :instructions "..." ...)',
+            _build_deftask,
+            least=3,
+            is_definition=True,
+        )
+        for word in ("deftask", "defatom")
+    },
     "template": SpecialForm(
         '(template name (parameter...) :returns "..." body...)', _build_template, least=4, is_definition=True
     ),

@@ -11,7 +11,7 @@ from xml.parsers import expat  # nosec: a DOCTYPE is refused, so there is nothin
 
 from msgspec import Struct
 
-from weft.language.diagnostics import InvalidProgram, invalid_program, nearest
+from weft.language.diagnostics import invalid_program, nearest
 from weft.language.source import Source, Span
 from weft.language.xml.text import shown
 from weft.limits import MAX_PROGRAM_CHARACTERS
@@ -210,12 +210,7 @@ def _python_name(source: Source, declared: str) -> str:
         name = ""
     if name in _SUPPORTED_ENCODINGS:
         return name
-    raise _encoding_error(source, declared, name)
-
-
-def _encoding_error(source: Source, declared: str, name: str) -> InvalidProgram:
     is_wide = name.startswith(("utf-16", "utf-32"))
     reason = "but the bytes are not" if is_wide else "which is not supported; save the file as UTF-8"
-    return invalid_program(
-        Span(source, 1, 1), "syntax-error", f"the document declares encoding '{declared}', {reason}"
-    )
+    message = f"the document declares encoding '{declared}', {reason}"
+    raise invalid_program(Span(source, 1, 1), "syntax-error", message)

@@ -137,12 +137,12 @@ def _parse_scalar(text: str) -> Any:
         return text
 
 
-def read_shape(element: Element, text: str, what: str, reading: Reading) -> str | None:
-    """Return the name of a schema; report an unknown name and return None."""
+def read_shape(element: Element, text: str, what: str, reading: Reading, others: str = "") -> str | None:
+    """Return the name of a schema; report an unknown name and return None. `others` can be given instead."""
     name = text.strip(BLANK)
     if name in NAMED_SCHEMAS:
         return name
-    message = f"{what} '{shown(name)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}"
+    message = f"{what} '{shown(name)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}{others}"
     reading.found.note(element.span, "bad-value", message + nearest(shown(name), NAMED_SCHEMAS))
     return None
 
@@ -157,14 +157,7 @@ def read_schema(element: Element, text: str, reading: Reading) -> str | None:
         return _read_json_schema(element, written, reading)
     if written.endswith(".json") and "\n" not in written:
         return written
-    if written in NAMED_SCHEMAS:
-        return written
-    message = (
-        f"schema '{shown(written)}' is unknown: expected {', '.join(NAMED_SCHEMAS)}, the path of a .json "
-        "file, or a JSON Schema"
-    )
-    reading.found.note(element.span, "bad-value", message + nearest(shown(written), NAMED_SCHEMAS))
-    return None
+    return read_shape(element, written, "schema", reading, ", the path of a .json file, or a JSON Schema")
 
 
 def read_default(element: Element, text: str, shape: str | None, reading: Reading) -> Any | UnsetType:

@@ -13,7 +13,7 @@ import pytest
 from tests.batches import batched
 from tests.shared_files import shared
 from weft.language.ast import Literal, Symbol
-from weft.language.cel import ConditionError, HasFields, expression_text, parse_condition
+from weft.language.cel import ConditionError, expression_text, parse_condition
 from weft.language.cel.tokens import MAX_CONDITION_CHARACTERS, MAX_DEPTH, MAX_VALUE_SIZE
 from weft.language.diagnostics import InvalidProgram
 from weft.language.source import NOWHERE, Source, Span
@@ -21,29 +21,9 @@ from weft.language.source import NOWHERE, Source, Span
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "conditions.md"
 
 
-class Result:
-    """A task result as the evaluator has it, as far as conditions know."""
-
-    def field(self, name: str) -> Any:
-        return {"content": "done", "status": "COMPLETE", "notes": {"steps": [1]}}[name]
-
-    def field_names(self) -> list[str]:
-        return ["content", "status", "notes"]
-
-
-class Bare:
-    """One that does not say what fields it has."""
-
-    def field(self, name: str) -> Any:
-        raise KeyError(name)
-
-
 BOUND: dict[str, Any] = {
     "output": {"valid": True, "errors": 2, "two": 2.0, "items": [{"n": 1}, None], "": "empty", "huge": 2**64},
     "text": "naïve 😀",
-    "result": Result(),
-    "bare": Bare(),
-    "steps": [Result(), Result()],
     "function": len,
     "symbol": Symbol("stop"),
     "pair": (1, 2),
@@ -86,13 +66,9 @@ VALUES = [
     ("true ? 1 : output.missing", 1),
     ("[]", []),
     ("{'a': {'b': [1, null,],},}", {"a": {"b": [1, None]}}),
-    ("result.status == 'COMPLETE'", True),
-    ("result.notes.steps[0] == 1 && result['content'] == 'done'", True),
-    ("has(result.content) && !has(result.other) && 'status' in result && !('x' in result)", True),
-    ("result != null && null != result && !(result == null)", True),
-    ("size(steps)", 2),
-    ("steps[1].content", "done"),
-    ("function != null", True),
+    ("has(output.valid) && !has(output.other)", True),
+    ("size(output.items)", 2),
+    ("function != null && null != symbol && !(function == null)", True),
     ("// all of it\ntrue // really", True),
     ("--1 == 1 && !!true && -(-(1)) == 1", True),
 ]
@@ -133,7 +109,7 @@ ERRORS = [
     ("1 in text", "1:3", "wrong-type", "'in' does not take an int and a string"),
     ("null in output", "1:6", "wrong-type", "'in' does not take null and a map"),
     ("size(1)", "1:1", "wrong-type", "'size' does not take an int"),
-    ("size(result)", "1:1", "wrong-type", "'size' does not take a task result"),
+    ("size(function)", "1:1", "wrong-type", "'size' does not take a function or symbol"),
     ("text.contains(1)", "1:6", "wrong-type", "'contains' takes strings, not an int"),
     ("i.startsWith('a')", "1:3", "wrong-type", "'startsWith' takes strings, not an int"),
     ("text.matches(null)", "1:6", "wrong-type", "'matches' takes strings, not null"),
@@ -149,15 +125,8 @@ ERRORS = [
     ("output == output", "1:8", "bad-value", "does not fit in 64 bits"),
     ("{i: 1}", "1:2", "wrong-type", "the key of a map is a string, not an int"),
     ("{'a': 1, 'a': 2}", "1:10", "duplicate-name", "the key 'a' is given twice"),
-    ("result.contnet", "1:8", "missing-field", "no field 'contnet'; did you mean 'content'?"),
-    ("bare.x", "1:6", "missing-field", "there is no field 'x'"),
-    (
-        "result == result",
-        "1:8",
-        "wrong-type",
-        "a task result cannot be compared with a task result: compare one",
-    ),
-    ("'a' == result", "1:5", "wrong-type", "a task result cannot be compared with a string"),
+    ("function.x", "1:10", "wrong-type", "a function or symbol has no field 'x'"),
+    ("'a' == function", "1:5", "wrong-type", "a function or symbol cannot be compared with a string"),
     ("function == 1", "1:10", "wrong-type", "a function or symbol cannot be compared"),
     ("symbol == 'stop'", "1:8", "wrong-type", "a function or symbol cannot be compared"),
     ("true &&\n  output.x", "2:10", "missing-field", "no field 'x'"),
@@ -318,11 +287,6 @@ def test_names_are_looked_up_only_where_they_are_needed() -> None:
 
     assert parse_condition("a || b ? c : d", NOWHERE).evaluate(lookup) is True
     assert asked == ["a", "c"]
-
-
-def test_a_task_result_is_a_value_with_fields() -> None:
-    assert isinstance(Result(), HasFields)
-    assert not isinstance({}, HasFields)
 
 
 # Bounds
