@@ -15,9 +15,8 @@ from weft.language.ast import Program, Template
 from weft.language.builtins import RESERVED_NAMES
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
 from weft.language.library import TaskLibrary, definition_of
-from weft.language.schemas import with_inlined_schemas
+from weft.language.schemas import argument_schema, with_inlined_schemas
 from weft.language.sexp.printer import print_program
-from weft.language.signatures import argument_schema
 from weft.language.traversal import used_names
 from weft.runs.files import library_path, load_files, name_problems, schema_file_text, templates_of
 from weft.runs.templates import UnknownTemplate, find_template, read_name, stored_text

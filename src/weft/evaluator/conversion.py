@@ -148,16 +148,13 @@ def _context_failure(why: str, text: str | None) -> TaskFailed:
 def check_tool_result(tool: str, value: Any) -> Any:
     """Return the result of a tool as a value of the language. Raise TaskFailed if it requests a subtask."""
     found = require_json(f"tool '{tool}'", value)
-    status = found.status if isinstance(found, TaskResult) else _status_of(found)
+    status = found.status if isinstance(found, TaskResult) else None
+    if isinstance(found, dict) and {"content", "notes"} & found.keys():  # a TaskResult in JSON form
+        status = found.get("status")
     if status == "CONTINUATION":
         message = f"tool '{tool}' returned the status CONTINUATION; only a task can request a subtask"
         raise TaskFailed(TaskFailure("tool_execution_error", message))
     return found
-
-
-def _status_of(value: Any) -> Any:
-    """Return the status of a TaskResult in JSON form, or None for any other value."""
-    return value.get("status") if isinstance(value, dict) and {"content", "notes"} & value.keys() else None
 
 
 def _convert(value: Any, levels: int) -> Any:
@@ -168,7 +165,9 @@ def _convert(value: Any, levels: int) -> Any:
     if levels == 0:
         raise ValueError(f"it is nested deeper than {MAX_JSON_DEPTH}")
     if isinstance(value, float):
-        return _finite(value)
+        if not isfinite(value):
+            raise ValueError(f"{value} is not a JSON number")
+        return float(value)
     if isinstance(value, list | tuple):
         return [_convert(item, levels - 1) for item in value]
     if isinstance(value, dict):
@@ -180,12 +179,6 @@ def _convert(value: Any, levels: int) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
     raise ValueError(f"a Python {type(value).__name__} is not JSON")
-
-
-def _finite(value: float) -> float:
-    if not isfinite(value):
-        raise ValueError(f"{value} is not a JSON number")
-    return float(value)
 
 
 def _key(key: Any) -> str:

@@ -207,8 +207,11 @@ class _Walk:
                 stack.extend((one, names) for one in reversed(node))
             elif isinstance(node, Struct) and not isinstance(node, _UNCERTAIN):
                 inside = _names_inside(node, names)
-                if isinstance(node, ast.Atomic) and node.file_paths is not None:
-                    yield from _required_paths(node.file_paths, inside, node.span)
+                if isinstance(node, ast.Atomic) and (files := node.file_paths) and files.source == "literal":
+                    for position, path in enumerate(files.paths):
+                        text = _known_string(path, inside)
+                        if text is not None and position not in files.optional:
+                            yield RequiredFile(text, node.span)
                 if isinstance(node, ast.FunctionCall | ast.Reference):
                     stack.extend(self._called_body(node, names))
                 fields = [getattr(node, name) for name in node.__struct_fields__ if name != "span"]
@@ -262,11 +265,3 @@ def _known_string(node: Any, names: _Strings) -> str | None:
             texts = [_known_string(part, names) for part in parts]
             return None if None in texts else "".join(filter(None, texts))
     return None
-
-
-def _required_paths(files: ast.FilePaths, names: _Strings, span: Span) -> Iterator[RequiredFile]:
-    if files.source == "literal":
-        for position, path in enumerate(files.paths):
-            text = _known_string(path, names)
-            if text is not None and position not in files.optional:
-                yield RequiredFile(text, span)

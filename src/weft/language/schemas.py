@@ -1,4 +1,7 @@
-"""Shapes, which describe values: a name such as `string[]`, a JSON Schema, or the path of a schema file."""
+"""Shapes, which describe values: a name such as `string[]`, a JSON Schema, or the path of a schema file.
+
+Also the JSON Schemas of a template's arguments and of its result.
+"""
 
 import operator
 from collections.abc import Callable
@@ -7,11 +10,12 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from weft.errors import AuthorError
-from weft.language.ast import Node, Template
+from weft.language.ast import Atomic, Node, Template
 from weft.language.diagnostics import invalid_program, nearest
+from weft.language.library import open_inputs
 from weft.language.source import Span
 from weft.language.task_fields import OutputFormat, Parameter
 from weft.language.traversal import raise_recursion_limit
@@ -196,3 +200,44 @@ def _inline_shape(shape: str | None, span: Span, read: ReadSchema) -> str | None
         reason = getattr(error, "strerror", None) or str(error)
         raise invalid_program(span, "bad-value", f"schema file '{shape}': {reason}") from None
     return msgspec.json.encode(schema, order="sorted").decode()
+
+
+def argument_schema(template: Template) -> dict[str, Any]:
+    """Return a JSON Schema (draft-07) of the arguments that a caller may or must pass."""
+    properties: dict[str, Any] = {}
+    required = []
+    for parameter in template.parameters:
+        schema = part_schema(parameter.type)
+        if parameter.default is UNSET:
+            required.append(parameter.name)
+        elif isinstance(schema, dict):
+            schema = {**schema, "default": parameter.default}
+        properties[parameter.name] = schema
+    for name, is_needed in open_inputs(template).items():
+        if name not in properties:
+            properties[name] = {}
+            required += [name] if is_needed else []
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def result_schema(template: Template) -> dict[str, Any]:
+    """Return a JSON Schema of the TaskResult, with `parsedContent` as the template declares it."""
+    text = {"type": "string"}
+    output = template.body.output_format if isinstance(template.body, Atomic) else None
+    shape = output.schema if template.returns is None and output is not None else template.returns
+    return {
+        "type": "object",
+        "properties": {
+            "content": text,
+            "status": text,
+            "criteria": text,
+            "parsedContent": part_schema(shape),
+            "notes": {"type": "object"},
+        },
+        "additionalProperties": False,
+    }

@@ -14,8 +14,8 @@ from weft.executors.protocol import output_schema_of
 from weft.executors.registry import ExecutorRegistry
 from weft.language.ast import FunctionCall, Program, Template
 from weft.language.diagnostics import nearest_tool
+from weft.language.schemas import result_schema
 from weft.language.sexp.printer import print_program
-from weft.language.signatures import result_schema
 from weft.runs.program import StoredProgram, StoredText, as_params
 from weft.runs.templates import stored_text
 from weft.store.models import RegisteredTemplate

@@ -4,7 +4,7 @@ import jsonschema_rs
 
 from weft.language.ast import Template
 from weft.language.reading import read_text
-from weft.language.signatures import argument_schema
+from weft.language.schemas import argument_schema
 
 
 def schema_of(text: str) -> dict[str, object]:

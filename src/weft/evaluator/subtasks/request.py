@@ -48,13 +48,11 @@ class BadRequest(Exception):
         self.problems = problems
 
 
-def _string_schema(description: str) -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": MAX_TEXT, "description": description}
+_TEXT = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 
 
 def _list_schema(description: str) -> dict[str, Any]:
-    items = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-    return {"type": "array", "items": items, "maxItems": MAX_LISTED, "description": description}
+    return {"type": "array", "items": _TEXT, "maxItems": MAX_LISTED, "description": description}
 
 
 def _settings_schema(description: str, settings: type[Struct]) -> dict[str, Any]:
@@ -73,13 +71,17 @@ def _setting_schema(field: Field) -> dict[str, Any]:
 
 
 PROPERTIES: dict[str, dict[str, Any]] = {
-    "name": _string_schema(
-        "The template that does the work. Leave it out to have one chosen by the description."
-    ),
+    "name": {
+        **_TEXT,
+        "description": "The template that does the work. Leave it out to have one chosen by the description.",
+    },
     "type": {"type": "string", "enum": list(TASK_TYPES), "description": "The kind of the template."},
     "inputs": {"type": "object", "description": "The arguments of the template, by name."},
-    "description": _string_schema("What the subtask is to do; chooses the template where no name is given."),
-    "subtype": _string_schema("The subtype of the template."),
+    "description": {
+        **_TEXT,
+        "description": "What the subtask is to do; chooses the template where no name is given.",
+    },
+    "subtype": {**_TEXT, "description": "The subtype of the template."},
     "template_hints": _list_schema("Words that the template should have to do with."),
     "context_management": _settings_schema(
         "Context of the subtask; by default it inherits none and fetches its own.", ContextOverrides
@@ -112,7 +114,9 @@ def read_request(request: dict[str, Any]) -> SubtaskRequest:
     if problems:
         raise BadRequest(problems)
     try:
-        return msgspec.convert(from_python(_with_integer_depth(request)), SubtaskRequest)
+        if (depth := request.get("max_depth")) is not None:
+            request = {**request, "max_depth": int(depth)}  # JSON Schema accepts 3.0 as an integer
+        return msgspec.convert(from_python(request), SubtaskRequest)
     except (ValueError, RecursionError) as error:
         raise BadRequest([str(error)]) from None
 
@@ -126,12 +130,6 @@ def _conflicts(settings: Any) -> list[str]:
     except msgspec.ValidationError:
         return []  # already reported
     return [] if problem is None else [f"/context_management: {problem.message}"]
-
-
-def _with_integer_depth(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the request with an int for a depth such as 3.0, which JSON Schema accepts as an integer."""
-    depth = request.get("max_depth")
-    return request if depth is None else {**request, "max_depth": int(depth)}
 
 
 DESCRIPTION = (

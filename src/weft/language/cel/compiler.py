@@ -1,4 +1,4 @@
-"""Compiler of parsed conditions into closures."""
+"""Compiler of conditions into closures, which are evaluated with a function that looks up names."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +19,11 @@ from weft.language.cel.parser import (
     Name,
     Negative,
     Not,
+    Parser,
     Path,
     Step,
 )
-from weft.language.cel.tokens import shorten
+from weft.language.cel.tokens import CONDITION, MAX_CONDITION_CHARACTERS, Locations, Tokens, shorten
 from weft.language.cel.values import (
     METHODS,
     EvalState,
@@ -38,6 +39,9 @@ from weft.language.cel.values import (
     negate,
     require_bool,
 )
+from weft.language.diagnostics import InvalidProgram, invalid_program
+from weft.language.source import Span
+from weft.language.traversal import raise_recursion_limit
 
 Closure = Callable[[EvalState], Any]
 
@@ -93,14 +97,11 @@ def _compile_has(node: Has) -> Closure:
 def _compile_call(node: Call) -> Closure:
     match node:
         case Call(function="matches", args=(target, Constant(value=str() as pattern, at=pattern_at))):
-            return _compile_match(node.at, compile_node(target), compile_pattern(pattern, pattern_at))
+            text, compiled = compile_node(target), compile_pattern(pattern, pattern_at)
+            return lambda state: is_found(state, node.at, compiled, text(state))
     call, at = METHODS[node.function].call, node.at
     args = [compile_node(arg) for arg in node.args]
     return lambda state: call(state, at, *[arg(state) for arg in args])
-
-
-def _compile_match(at: int, target: Closure, pattern: Any) -> Closure:
-    return lambda state: is_found(state, at, pattern, target(state))
 
 
 def _compile_not(node: Not) -> Closure:
@@ -242,3 +243,53 @@ def _constant_keys(steps: tuple[Step, ...]) -> list[str | int]:
             break
         keys.append(step.key.value)
     return keys
+
+
+Lookup = Callable[[str], Any]
+"""Returns the value of a name. Raises KeyError or NameError if it is not bound."""
+
+
+class CompiledCondition:
+    """A compiled condition. It can be evaluated repeatedly and from several threads."""
+
+    __slots__ = ("_locations", "_value", "names", "paths", "text")
+
+    def __init__(
+        self, locations: Locations, value: Closure, paths: tuple[tuple[str | int, ...], ...]
+    ) -> None:
+        self._locations = locations
+        self._value = value
+        self.text = locations.text
+        self.paths = paths
+        """The paths that it reads: `output.items[0] == x` reads ("output", "items", 0) and ("x",)."""
+        self.names = tuple(dict.fromkeys(str(path[0]) for path in paths))
+        """The distinct names that it reads, in the order of the text."""
+
+    def evaluate(self, lookup: Lookup) -> Any:
+        """Evaluate the condition and return its value, of any kind. Raise ConditionError."""
+        try:
+            return self._value(EvalState(lookup))
+        except Fault as fault:
+            raise fault.error(self._locations) from None
+
+    def holds(self, lookup: Lookup) -> bool:
+        """Return whether the condition is true. Raise ConditionError, also if its value is not a boolean."""
+        value = self.evaluate(lookup)
+        try:
+            return require_bool(value, 0, "a condition")
+        except Fault as fault:
+            raise fault.error(self._locations) from None
+
+
+def parse_condition(text: str, span: Span) -> CompiledCondition:
+    """Parse and compile a condition; `span` is the location of its first character. Raise InvalidProgram."""
+    if len(text) > MAX_CONDITION_CHARACTERS:
+        message = f"a condition has at most {MAX_CONDITION_CHARACTERS} characters, this one has {len(text)}"
+        raise invalid_program(span, "program-too-long", message)
+    locations = Locations(text, span)
+    with raise_recursion_limit():
+        node = Parser(Tokens(locations, CONDITION)).condition()
+        try:
+            return CompiledCondition(locations, compile_node(node), paths_of(node))
+        except Fault as fault:
+            raise InvalidProgram([fault.error(locations).problem]) from None

@@ -79,15 +79,9 @@ def kind_of(node: ast.Node | None, frame: Frame) -> str | None:
         return "a list"
     if isinstance(node, ast.TaskNode | ast.TaskCond):
         return "a task result"
-    if isinstance(node, ast.Variable):
-        return _kind_of_name(node, frame)
     if isinstance(node, ast.FunctionCall):
         return _kind_of_call(node, frame)
-    return None
-
-
-def _kind_of_name(node: ast.Variable, frame: Frame) -> str | None:
-    if node.path or frame.find(node.name) is not None:
+    if not isinstance(node, ast.Variable) or node.path or frame.find(node.name) is not None:
         return None
     if node.name == TASK_LIBRARY:
         return "the task library"

@@ -52,8 +52,12 @@ def value_types(node: ast.Node | None, frame: Frame) -> TypesAndReason | None:
     for _ in range(MAX_PARTS):
         if node is None:
             return None
-        if isinstance(node, ast.TaskNode) and (known := _types_from_format(node)) is not None:
-            return known
+        output = node.output_format if isinstance(node, ast.TaskNode) else None
+        if output is not None and output.type == "json" and output.schema is not None:
+            reason = f"the output format of the task that gives it says {output.schema}"
+            known = _types_with_reason(output.schema, reason)
+            if known is not None:
+                return known
         if isinstance(node, ast.FunctionCall | ast.Reference):
             template = _template_of(node, frame)
             if template is None:
@@ -68,15 +72,6 @@ def value_types(node: ast.Node | None, frame: Frame) -> TypesAndReason | None:
         else:
             node = _find_result_part(node)
     return None
-
-
-def _types_from_format(node: ast.TaskNode) -> TypesAndReason | None:
-    output = node.output_format
-    if output is None or output.type != "json" or output.schema is None:
-        return None
-    return _types_with_reason(
-        output.schema, f"the output format of the task that gives it says {output.schema}"
-    )
 
 
 def _types_with_reason(shape: str, reason: str) -> TypesAndReason | None:

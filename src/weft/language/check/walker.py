@@ -179,7 +179,9 @@ def visit_call(walk: Walk, node: FunctionCall, frame: Frame) -> None:
     else:  # an unbound name with a namespace is a tool
         walk.use(name, node.span, frame, Call(node.span, node.args, node.keywords, frame))
         if ":" not in name or frame.find(name) is not None:
-            _check_model_keyword(walk, node.keywords)
+            for keyword, value in node.keywords:
+                if keyword == "model" and isinstance(value, Literal) and isinstance(value.value, str):
+                    check_model(walk, value.value, value.span)
     for argument in node.args:
         if argument is not function:
             walk.visit(argument, frame)
@@ -215,9 +217,3 @@ def check_model(walk: Walk, model: str, span: Span) -> None:
     reason = walk.models(model) if walk.models is not None else None
     if reason is not None:
         walk.findings.note(span, "unknown-model", reason)
-
-
-def _check_model_keyword(walk: Walk, keywords: Sequence[tuple[str, Node]]) -> None:
-    for name, value in keywords:
-        if name == "model" and isinstance(value, Literal) and isinstance(value.value, str):
-            check_model(walk, value.value, value.span)

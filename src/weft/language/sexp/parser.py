@@ -89,7 +89,9 @@ class Parser:
             return Variable(span=datum.span, name=datum.name, path=datum.path)
         if type(datum) is Constant:
             return Literal(span=datum.span, value=datum.value)
-        self._note_keyword(datum)
+        shown = keyword_text(datum.name) if isinstance(datum, Keyword) else "this"
+        message = f"`{shown}` is the name of an argument, but a value is expected here"
+        self.note(datum.span, "syntax-error", message)
         return Literal(span=datum.span, value=None)
 
     def expressions(self, data: Sequence[Data]) -> tuple[Node, ...]:
@@ -102,12 +104,6 @@ class Parser:
             self.reject_form(form)
         return begin([self.expression(one, is_in_body=True) for one in data], data[0].span)
 
-    def _note_keyword(self, datum: Data) -> None:
-        shown = keyword_text(datum.name) if isinstance(datum, Keyword) else "this"
-        self.note(
-            datum.span, "syntax-error", f"`{shown}` is the name of an argument, but a value is expected here"
-        )
-
     def _list(self, form: List, is_in_body: bool) -> Node:
         if not form.items:
             return Quote(span=form.span, datum=())
@@ -115,11 +111,8 @@ class Parser:
         if special is None:
             return self._call(form)
         if special.is_definition and not is_in_body:
-            self.note(
-                form.span,
-                "syntax-error",
-                f"`{head_of(form)}` is only allowed at the top level or directly in a body",
-            )
+            message = f"`{head_of(form)}` is only allowed at the top level or directly in a body"
+            self.note(form.span, "syntax-error", message)
         try:
             if len(form.items) < special.least or (special.most and len(form.items) > special.most):
                 self.reject_form(form)

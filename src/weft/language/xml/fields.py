@@ -198,7 +198,11 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
     """Return the field `argv` or `shell` of a Script as a dict; empty if there is no command."""
     text = element.text.strip(BLANK)
     if reading.boolean(element, "shell"):
-        return {"shell": _read_shell(element, text, reading)}
+        if text and not element.children:
+            return {"shell": reading.text(element)}
+        message = '<command shell="true"> has the text the shell runs, and no <arg>s'
+        reading.found.note(element.span, "bad-value", message)
+        return {}
     if element.children and text:
         message = "<command> has either text or <arg>s; put every argument in an <arg>"
         reading.found.note(element.span, "bad-value", message)
@@ -209,19 +213,8 @@ def read_command(element: Element, reading: Reading) -> dict[str, Any]:
             element, '<command> is empty; write <arg>s, a line of words, or shell="true" and a text'
         )
         return {}
-    return {
-        "argv": tuple(
-            reading.placeholders(part, element.text_span) for part in _split_words(element, text, reading)
-        )
-    }
-
-
-def _read_shell(element: Element, text: str, reading: Reading) -> Text | None:
-    if element.children or not text:
-        message = '<command shell="true"> has the text the shell runs, and no <arg>s'
-        reading.found.note(element.span, "bad-value", message)
-        return None
-    return reading.text(element)
+    words = _split_words(element, text, reading)
+    return {"argv": tuple(reading.placeholders(part, element.text_span) for part in words)}
 
 
 def _split_words(element: Element, text: str, reading: Reading) -> list[str]:

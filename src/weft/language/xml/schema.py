@@ -186,7 +186,8 @@ def _unknown_element(child: Element, element: Element, rule: ElementRule) -> str
         return f"{where}, which holds text: write &lt; for <, or put the text in <![CDATA[...]]>"
     if child.tag in rule.attributes:
         return f'{where}; write it as an attribute: {child.tag}="..."'
-    return where + (nearest(shown(child.tag), rule.children) or _expected(rule))
+    known = f"can have: {', '.join(sorted(rule.children))}" if rule.children else "has no elements inside"
+    return where + (nearest(shown(child.tag), rule.children) or f"; it {known}")
 
 
 def _unknown_attribute(name: str, element: Element, rule: ElementRule) -> str:
@@ -196,11 +197,3 @@ def _unknown_attribute(name: str, element: Element, rule: ElementRule) -> str:
     if name in rule.children:
         return f"{where}; write it as an element: <{name}>...</{name}>"
     return where + nearest(shown(name), rule.attributes)
-
-
-def _expected(rule: ElementRule) -> str:
-    return (
-        f"; it can have: {', '.join(sorted(rule.children))}"
-        if rule.children
-        else "; it has no elements inside"
-    )

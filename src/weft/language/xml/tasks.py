@@ -128,12 +128,13 @@ def _read_script_execution(element: Element, reading: Reading) -> ast.Script | N
 
 def _read_termination_condition(element: Element, reading: Reading) -> ast.Condition | None:
     holder = element.child("termination_condition")
-    condition = holder.child("condition") if holder is not None else None
-    if holder is not None and condition is None:
-        reading.missing(holder, "<termination_condition> needs a <condition>")
-    if condition is None:
+    if holder is None:
         return None
-    return reading.condition(condition.text, condition.text_span)
+    condition = holder.child("condition")
+    if condition is not None:
+        return reading.condition(condition.text, condition.text_span)
+    reading.missing(holder, "<termination_condition> needs a <condition>")
+    return None
 
 
 def output_slots(node: ast.Node) -> set[str]:
