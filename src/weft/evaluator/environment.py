@@ -74,7 +74,7 @@ class GlobalEnv(Env):
         self["taskLibrary"] = library
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._before.pop(name, None)  # the program defines the name, so `_restore` must not touch it
+        self._before.pop(name, None)  # the program defines the name, so it must not be restored
         super().__setitem__(name, value)
 
     @contextmanager
@@ -89,15 +89,12 @@ class GlobalEnv(Env):
         finally:
             self._evaluations -= 1
             if not self._evaluations:  # concurrent evaluations share these names
-                self._restore()
-
-    def _restore(self) -> None:
-        before, self._before = self._before, {}
-        for name, value in before.items():
-            if value is _UNBOUND:
-                del self[name]
-            else:
-                self[name] = value
+                before, self._before = self._before, {}
+                for name, value in before.items():
+                    if value is _UNBOUND:
+                        del self[name]
+                    else:
+                        self[name] = value
 
     def __missing__(self, name: str) -> Any:
         found = self.library.tasks.get(name)

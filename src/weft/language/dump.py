@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from weft.language.ast import Node, Program
 from weft.language.diagnostics import invalid_program
 from weft.language.fields import defaults_of
-from weft.language.source import NOWHERE, Span
+from weft.language.source import NOWHERE
 from weft.language.traversal import raise_recursion_limit
 
 JsonTree = dict[str, Any]
@@ -37,18 +37,13 @@ def program_lines(program: Program) -> Iterator[str]:
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, Struct):
-        return _struct_to_json(value)
     if isinstance(value, tuple):
         return [_to_json(one) for one in value]
-    return str(value) if isinstance(value, str) else value
-
-
-def _struct_to_json(value: Struct) -> JsonTree:
+    if not isinstance(value, Struct):
+        return str(value) if isinstance(value, str) else value
     data: JsonTree = {KIND: type(value).__name__} if isinstance(value, Node) else {}
-    span = getattr(value, "span", None)
-    if isinstance(span, Span) and isinstance(value, Node):
-        data |= {"line": span.line, "column": span.column}
+    if isinstance(value, Node):
+        data |= {"line": value.span.line, "column": value.span.column}
     for name, default in defaults_of(type(value)).items():
         field = getattr(value, name)
         if name != "span" and field is not UNSET and (field != default or type(field) is not type(default)):

@@ -139,12 +139,7 @@ TASK_FIELDS: Final = (
         settings=ContextAssembly,
     ),
     _field("file_paths", "files", "Which files belong to the context.", "files"),
-    _field(
-        "history",
-        "settings",
-        "How the session's history is used.",
-        settings=HistorySettings,
-    ),
+    _field("history", "settings", "How the session's history is used.", settings=HistorySettings),
     _field("tools", "names", "The tools that the model may call, such as system:read_files."),
     _field("timeout_seconds", "seconds", "The time limit in seconds.", "timeout", "timeout", xml="both"),
     _field(
@@ -255,12 +250,7 @@ TASK_KINDS: Final[Mapping[type[ast.TaskNode], TaskKind]] = {
                 "task",
                 "Sees user_query, evaluation_feedback, current_iteration and max_iterations.",
             ),
-            _field(
-                "script",
-                "script",
-                "A script between director and evaluator.",
-                tag="script_execution",
-            ),
+            _field("script", "script", "A script between director and evaluator.", tag="script_execution"),
             _field(
                 "evaluator",
                 "task",

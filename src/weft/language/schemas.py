@@ -217,12 +217,7 @@ def argument_schema(template: Template) -> dict[str, Any]:
         if name not in properties:
             properties[name] = {}
             required += [name] if is_needed else []
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def result_schema(template: Template) -> dict[str, Any]:

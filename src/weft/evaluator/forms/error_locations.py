@@ -77,14 +77,7 @@ def _keep_if_same(before: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
-_CAUSED_BY_PROGRAMS = (
-    ArithmeticError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+_CAUSED_BY_PROGRAMS = (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """Python exceptions caused by wrong values of a program. All others are bugs in weft."""
 
 

@@ -61,13 +61,6 @@ def _without_turns(result: TaskResult) -> TaskResult:
     return msgspec.structs.replace(result, notes=notes)
 
 
-class StepOutput(Struct, frozen=True):
-    """A finished step."""
-
-    title: str
-    result: TaskResult
-
-
 class SequentialHistory:
     """The outputs of earlier steps, and the text about them that later steps see.
 
@@ -75,22 +68,23 @@ class SequentialHistory:
     """
 
     def __init__(self, settings: ContextManagement) -> None:
-        self.outputs: list[StepOutput] = []
+        self.results: list[TaskResult] = []
+        self._titles: list[str] = []
         self._settings = settings
         self._summaries: list[str] = []
         """The text about each step; empty if the settings do not accumulate outputs."""
 
     def add(self, title: str, result: TaskResult) -> None:
         """Add the result of a finished step."""
-        output = StepOutput(title, result)
-        self.outputs.append(output)
-        if self._settings.accumulate_data:
-            is_full = self._settings.accumulation_format == "full_output"
-            self._summaries.append((_full_text if is_full else _summary_line)(len(self.outputs), output))
-
-    def results(self) -> list[TaskResult]:
-        """Return the results so far as a new list."""
-        return [output.result for output in self.outputs]
+        self.results.append(result)
+        self._titles.append(title)
+        if not self._settings.accumulate_data:
+            return
+        number = len(self.results)
+        if self._settings.accumulation_format == "full_output":
+            self._summaries.append(f"[{number}] {title}\n{result.content}")
+        else:
+            self._summaries.append(f"{number}. {title}: {result.status}{_shown_notes(result)}")
 
     def text(self) -> str | None:
         """Return the `previous_outputs` of the next step, or None if nothing is accumulated."""
@@ -100,13 +94,13 @@ class SequentialHistory:
     def notes(self) -> list[dict[str, Any]]:
         """Return one short entry per step, for the notes of the composite."""
         return [
-            {"step": index, "title": output.title, "status": output.result.status}
-            for index, output in enumerate(self.outputs)
+            {"step": index, "title": title, "status": result.status}
+            for index, (title, result) in enumerate(zip(self._titles, self.results, strict=True))
         ]
 
     def partial_results(self) -> list[dict[str, Any]]:
         """Return the results so far as JSON, for the details of a failure."""
-        return partial_results({step: output.result for step, output in enumerate(self.outputs)})
+        return partial_results(dict(enumerate(self.results)))
 
 
 def partial_results(results: Mapping[int, TaskResult]) -> list[dict[str, Any]]:
@@ -114,19 +108,14 @@ def partial_results(results: Mapping[int, TaskResult]) -> list[dict[str, Any]]:
     return [{"step": step, **result_json(results[step])} for step in sorted(results)]
 
 
-def _full_text(number: int, output: StepOutput) -> str:
-    return f"[{number}] {output.title}\n{output.result.content}"
-
-
-def _summary_line(number: int, output: StepOutput) -> str:
-    """Return a step in one line: title, status and shortened notes."""
-    line = f"{number}. {output.title}: {output.result.status}"
-    kept = strip_bookkeeping(output.result.notes)
+def _shown_notes(result: TaskResult) -> str:
+    """Return the shortened notes of a result after a space; "" without notes."""
+    kept = strip_bookkeeping(result.notes)
     if not kept:
-        return line
+        return ""
     notes = json.dumps(kept, ensure_ascii=False)
     # `cut` redacts secrets; a text that is not shortened is a value of the program and stays as it is.
-    return f"{line} {notes if len(notes) <= MAX_SHOWN_CHARACTERS else cut(notes, MAX_SHOWN_CHARACTERS)}"
+    return f" {notes if len(notes) <= MAX_SHOWN_CHARACTERS else cut(notes, MAX_SHOWN_CHARACTERS)}"
 
 
 class TaskContext(Struct, frozen=True):

@@ -32,16 +32,16 @@ class SequentialTask(TaskCode):
     def run_steps(self, env: Env, history: SequentialHistory) -> TaskResult:
         """Return the result of the last step; each step sees the outputs before it."""
         for index, (step, code) in enumerate(self._steps):
-            env["steps"] = history.results()
-            if history.outputs:
-                env["last_output"] = history.outputs[-1].result.content
+            env["steps"] = list(history.results)
+            if history.results:
+                env["last_output"] = history.results[-1].content
             title = title_of(step, env)
             try:
                 result = as_task_result(code(env), step.span)
             except TaskFailed as error:
                 raise self._failed(error, index, history.partial_results()) from error
             history.add(title, result)
-        return history.outputs[-1].result.with_notes(steps=history.notes())
+        return history.results[-1].with_notes(steps=history.notes())
 
     def run_parallel(self, env: Env) -> TaskResult:
         """Return a result whose value is the list of the steps' values; no step sees another's output."""

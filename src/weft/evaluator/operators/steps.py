@@ -78,12 +78,7 @@ def run_composite(
 
 
 def run_with_timeout(
-    machine: Machine,
-    seconds: float,
-    span: Span,
-    act: Callable[[], T],
-    *,
-    is_enforced_elsewhere: bool = False,
+    machine: Machine, seconds: float, span: Span, act: Callable[[], T], *, is_enforced_elsewhere: bool = False
 ) -> T:
     """Run a task with a time limit, which includes the time of pure code, and return its result.
 

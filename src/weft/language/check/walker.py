@@ -7,23 +7,9 @@ from typing import Any
 from weft.language.ast import Apply, Condition, FunctionCall, Lambda, Literal, Node, Template, Text, Variable
 from weft.language.builtins import TASK_LIBRARY
 from weft.language.cel import CompiledCondition, ConditionError, parse_condition
-from weft.language.check.calls import (
-    CallChecks,
-    check_arity,
-    check_built_in_call,
-    function_argument,
-)
+from weft.language.check.calls import CallChecks, check_arity, check_built_in_call, function_argument
 from weft.language.check.outputs import result_cell
-from weft.language.check.scopes import (
-    Call,
-    Cell,
-    Frame,
-    Names,
-    Need,
-    Routine,
-    WriteSet,
-    is_built_in,
-)
+from weft.language.check.scopes import Call, Cell, Frame, Names, Need, Routine, WriteSet, is_built_in
 from weft.language.diagnostics import Findings, InvalidProgram
 from weft.language.schemas import ReadSchema
 from weft.language.source import Span

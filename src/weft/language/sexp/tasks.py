@@ -6,15 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from weft.language.ast import Atomic, Node, Reference, Sequential, TaskCase, TaskCond, TaskNode, Template
-from weft.language.fields import (
-    REF,
-    RETURNS,
-    TASK_FIELDS,
-    TASK_KINDS,
-    Field,
-    by_keyword,
-    join_output_format,
-)
+from weft.language.fields import REF, RETURNS, TASK_FIELDS, TASK_KINDS, Field, by_keyword, join_output_format
 from weft.language.sexp.field_values import read_field, read_shape
 from weft.language.sexp.forms import condition, known_keywords, string
 from weft.language.sexp.names import Constant, Data, Keyword, List, Name
