@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from weft.evaluator.environment import Env
 from weft.evaluator.errors import ProgramError, program_error
 from weft.language.builtins import Signature, count_text
@@ -63,34 +65,24 @@ class Closure:
         return frame
 
 
-class BuiltIn:
+class BuiltIn(Struct, frozen=True, eq=False):
     """A function of the language that is written in Python."""
 
-    __slots__ = (
-        *("act", "is_linear", "name", "needs_compiler", "signature", "takes", "takes_keywords", "unguarded"),
-    )
+    signature: Signature
+    takes: Callable[[int], bool]
+    """Returns whether it can be called with that many arguments."""
+    act: Callable[..., Any]
+    unguarded: Callable[..., Any]
+    """The implementation without the checks of its arguments."""
+    is_linear: bool = False
+    """Whether its time grows with the length of its arguments, which then count as operations."""
+    needs_compiler: bool = False
+    """Whether it calls functions or waits; its first argument is then the compiler."""
+    takes_keywords: bool = False
 
-    def __init__(
-        self,
-        signature: Signature,
-        act: Callable[..., Any],
-        *,
-        unguarded: Callable[..., Any],
-        is_linear: bool = False,
-        needs_compiler: bool = False,
-        takes_keywords: bool = False,
-    ) -> None:
-        self.name = signature.name
-        self.signature = signature
-        self.takes = signature.accepts
-        self.act = act
-        self.unguarded = unguarded
-        """The implementation without the checks of its arguments."""
-        self.is_linear = is_linear
-        """Whether its time grows with the length of its arguments, which then count as operations."""
-        self.needs_compiler = needs_compiler
-        """Whether it calls functions or waits; its first argument is then the compiler."""
-        self.takes_keywords = takes_keywords
+    @property
+    def name(self) -> str:
+        return self.signature.name
 
     @property
     def doc(self) -> str:

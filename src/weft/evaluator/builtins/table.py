@@ -44,13 +44,9 @@ def built_in(
 
     def declare(act: Act) -> Act:
         signature = SIGNATURES[name]
+        guarded = act if needs_compiler else _guard(signature, act)
         BUILT_INS[name] = BuiltIn(
-            signature,
-            act if needs_compiler else _guard(signature, act),
-            unguarded=act,
-            is_linear=is_linear,
-            needs_compiler=needs_compiler,
-            takes_keywords=takes_keywords,
+            signature, signature.accepts, guarded, act, is_linear, needs_compiler, takes_keywords
         )
         return act
 

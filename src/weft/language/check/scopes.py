@@ -9,6 +9,8 @@ below them, and a call before a definition is still reported.
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
+from msgspec import Struct
+
 from weft.language.ast import Lambda, Node, Template, Variable
 from weft.language.builtins import RESERVED_NAMES, is_reserved
 from weft.language.diagnostics import Findings
@@ -56,65 +58,47 @@ class Call:
                     self.result_cells[node.name] = cell
 
 
-class Need:
+class Need(Struct, frozen=True, eq=False):
     """A use of a name, which is looked up from `frame` outwards."""
 
-    __slots__ = ("boundary", "call", "frame", "name", "origin", "span")
-
-    def __init__(
-        self,
-        frame: "Frame",
-        name: str,
-        span: Span,
-        call: Call | None,
-        *,
-        boundary: "Frame | None",
-        origin: "Frame | None" = None,
-    ) -> None:
-        self.frame = frame
-        self.origin = frame if origin is None else origin
-        """The frame of the code that uses the name."""
-        self.name = name
-        self.span = span
-        self.call = call
-        self.boundary = boundary
-        """None: an unbound name is a problem. Otherwise it is an input of the program, unless it looks like a
-        misspelling of a name bound in a frame inside this one."""
+    frame: "Frame"
+    origin: "Frame"
+    """The frame of the code that uses the name."""
+    name: str
+    span: Span
+    call: Call | None = None
+    boundary: "Frame | None" = None
+    """None: an unbound name is a problem. Otherwise it is an input of the program, unless it looks like a
+    misspelling of a name bound in a frame inside this one."""
 
     def moved_to(self, frame: "Frame") -> "Need":
         """Return the same use, looked up from an outer frame."""
-        return Need(frame, self.name, self.span, self.call, boundary=self.boundary, origin=self.origin)
+        return Need(frame, self.origin, self.name, self.span, self.call, self.boundary)
 
 
-class Cell:
+class Cell(Struct, eq=False):
     """A binding: what is known of the value, and the needs of the value if it is a function or template."""
 
-    __slots__ = ("epoch", "is_replaced", "is_used", "needs", "producer", "value")
-
-    def __init__(self, value: Node | None = None) -> None:
-        self.value = value
-        """A Lambda, a Template or a constant; None: unknown."""
-        self.producer: Producer | None = None
-        """The task or call that produces the value; None: unknown."""
-        self.needs: list[Need] = []
-        self.is_used = False
-        self.is_replaced = False
-        """Whether the same frame binds the name again later."""
-        self.epoch = -1
-        """The epoch of the bindings in which the needs were last resolved."""
+    value: Node | None = None
+    """A Lambda, a Template or a constant; None: unknown."""
+    producer: Producer | None = None
+    """The task or call that produces the value; None: unknown."""
+    needs: list[Need] = []
+    is_used: bool = False
+    is_replaced: bool = False
+    """Whether the same frame binds the name again later."""
+    epoch: int = -1
+    """The epoch of the bindings in which the needs were last resolved."""
 
 
-class Routine:
+class Routine(Struct, eq=False):
     """The code of a function, of a template or of the whole program."""
 
-    __slots__ = ("functions", "needs", "seen")
-
-    def __init__(self) -> None:
-        self.needs: list[Need] = []
-        self.seen: set[tuple[int, str, int]] = set()
-        """Keys of `needs`, to prevent duplicates: id of the frame, name, id of the call or location."""
-        self.functions: list[Cell] = []
-        """Functions defined in the routine; their needs are resolved when it ends, used or not."""
+    needs: list[Need] = []
+    seen: set[tuple[int, str, int]] = set()
+    """Keys of `needs`, to prevent duplicates: id of the frame, name, id of the call or location."""
+    functions: list[Cell] = []
+    """Functions defined in the routine; their needs are resolved when it ends, used or not."""
 
 
 class Frame(dict[str, Cell]):
@@ -239,10 +223,8 @@ class Bindings:
 
 def _merge_cells(cells: list[Cell]) -> Cell:
     """Merge the bindings of a name from alternative branches: unknown value, the needs of all of them."""
-    joined = Cell()
-    joined.needs = [need for cell in cells for need in cell.needs]
-    joined.is_used = any(cell.is_used for cell in cells)
-    return joined
+    needs = [need for cell in cells for need in cell.needs]
+    return Cell(needs=needs, is_used=any(cell.is_used for cell in cells))
 
 
 def is_built_in(name: str, frame: Frame) -> bool:
@@ -283,7 +265,7 @@ class Names:
     ) -> None:
         """Resolve a use of a name by code in a frame."""
         if not is_built_in(name, frame):
-            self.use_binding(Need(frame, name, span, call, boundary=boundary), frame.routine)
+            self.use_binding(Need(frame, frame, name, span, call, boundary), frame.routine)
 
     def use_binding(self, need: Need, routine: Routine) -> None:
         """Resolve a use of a name, by code of `routine`, that cannot refer to a built-in."""

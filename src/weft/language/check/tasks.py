@@ -253,8 +253,8 @@ def _check_reference(walk: Walk, node: ast.Reference, template: ast.Template, fr
     if node.input_source is not None and IMPLICIT_INPUT in parameters and IMPLICIT_INPUT not in given:
         keywords.append((IMPLICIT_INPUT, None))
     walk.calls.defer_template_call(template, Call(node.span, (), tuple(keywords), frame), frame)
-    need = Need(walk.names.templates, node.ref, node.span, None, boundary=None)
-    walk.names.use_binding(need, frame.routine)
+    templates = walk.names.templates
+    walk.names.use_binding(Need(templates, templates, node.ref, node.span), frame.routine)
     body = template.body
     inputs = [one.name for one in body.inputs] if isinstance(body, ast.TaskNode) else []
     inner = Frame(walk.names.globals, frame.routine, [*parameters, *inputs])

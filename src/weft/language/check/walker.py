@@ -114,7 +114,7 @@ class Walk:
         """Visit the placeholders of a text."""
         for part in text.parts:
             if isinstance(part, Variable):  # not `use`: a placeholder never refers to a built-in
-                need = Need(frame, part.name, part.span, None, boundary=self.boundary)
+                need = Need(frame, frame, part.name, part.span, boundary=self.boundary)
                 self.names.use_binding(need, frame.routine)
             elif not isinstance(part, str):
                 self.visit(part, frame)
@@ -132,11 +132,10 @@ class Walk:
     def visit_value(self, node: Node, frame: Frame) -> Cell:
         """Visit the value of a binding and return its cell. The body of a lambda is a routine of its own."""
         if isinstance(node, Lambda):
-            cell, routine = Cell(node), Routine()
+            routine = Routine()
             self.visit_closure(node, frame, routine)
             self.names.close(routine)
-            cell.needs = routine.needs
-            return cell
+            return Cell(node, needs=routine.needs)
         self.visit(node, frame)
         return Cell(node) if isinstance(node, Literal) else result_cell(node, frame)
 
