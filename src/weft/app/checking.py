@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from weft.config.settings import Settings
-from weft.effects.checks import check_project_program
+from weft.effects.checks import check_program, project_names
 from weft.language.diagnostics import LanguageProblem
 from weft.language.library import TaskDefinition, TaskLibrary, definition_of
 from weft.runs.files import LoadedFile, schema_file_text, templates_of
@@ -28,6 +28,7 @@ def check_programs(
             owners.setdefault(template.name, (one, definition_of(template)))
     mentioned = frozenset().union(*(one.mentioned for one in loaded))
     unread = {problem.span.source.name for problem in problems} - {one.name for one in loaded}
+    names = project_names(settings, schema_file_text)
     found = []
     inputs: dict[str, list[str]] = {}
     for one in loaded:
@@ -35,9 +36,7 @@ def check_programs(
         own = {name for name, (owner, _) in owners.items() if owner is one}
         others = {name: known for name, (_, known) in owners.items() if name not in own}
         library.tasks = {name: known for name, known in registered.items() if name not in own} | others
-        verdict = check_project_program(
-            one.program, library, settings, schemas=schema_file_text, mentioned=mentioned
-        )
+        verdict = check_program(one.program, library, names, mentioned)
         found += verdict.problems
         if verdict.inputs:
             inputs[one.name] = list(verdict.inputs)

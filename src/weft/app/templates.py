@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from weft.clock import Clock
 from weft.config.settings import Settings
-from weft.effects.checks import check_project_program, library_of
+from weft.effects.checks import check_program, library_of, project_names
 from weft.errors import RequestError
 from weft.executors.registry import BUILT_IN_IDS, ExecutorRegistry
 from weft.language.ast import Program, Template
@@ -168,7 +168,8 @@ def _find_problems(
             continue
         (template,) = (form for form in stored_text(one).read().forms if isinstance(form, Template))
         (others if new.isdisjoint(one.facts.names) else users).append(template)
-    return check_project_program(Program((*templates, *users)), library_of(others), settings).problems
+    program = Program((*templates, *users))
+    return check_program(program, library_of(others), project_names(settings)).problems
 
 
 def _bad_names(templates: Sequence[Template], executors: ExecutorRegistry) -> list[LanguageProblem]:

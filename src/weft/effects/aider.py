@@ -1,12 +1,12 @@
 """Perform tasks of the subtypes `aider_automatic` and `aider_interactive` with aider."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from weft.config.sections import MemorySettings
+from weft.effects.resources import ProjectResources
 from weft.effects.scripts import step_work
 from weft.effects.task_context import DESCRIBED, RunScript, TaskMemory, listed_paths, query_of
 from weft.errors import MissingExtra
@@ -16,7 +16,6 @@ from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure, TaskFailureReason, TaskResult
 from weft.executors.protocol import ExecutionFailed
 from weft.integrations.aider.request import AiderInputs, AiderResult, AiderUsage, Mode
-from weft.integrations.aider.runner import AiderRunner
 from weft.language.task_fields import AIDER_SUBTYPES
 
 FILE_CONTEXT = "file_context"
@@ -36,16 +35,9 @@ class _AiderFiles(Struct, frozen=True):
 class AiderTasks:
     """Performs aider tasks: finds the files, runs aider, and builds the task result."""
 
-    def __init__(
-        self,
-        aider: Callable[[], AiderRunner],
-        memory: TaskMemory,
-        settings: Callable[[], MemorySettings],
-        run_script: RunScript,
-    ) -> None:
-        self._aider = aider
+    def __init__(self, resources: ProjectResources, memory: TaskMemory, run_script: RunScript) -> None:
+        self._resources = resources
         self._memory = memory
-        self._settings = settings
         self._run_script = run_script
 
     async def perform(self, step: Step, call: ModelCall, model: str | None) -> TaskResult:
@@ -61,7 +53,9 @@ class AiderTasks:
             timeout_seconds=call.timeout_seconds,
         )
         try:
-            result = await self._aider().run(inputs, step_work(call.template or "aider", {}, step.record))
+            result = await self._resources.aider().run(
+                inputs, step_work(call.template or "aider", {}, step.record)
+            )
         except ExecutionFailed as error:
             raise TaskFailed(_failure(error)) from error
         return _task_result(result, found)
@@ -81,11 +75,13 @@ class AiderTasks:
             return _AiderFiles()
         answer = await self._memory.answer(step, query_of(call), None)
         sources = dict.fromkeys(item.source_path for item in answer.matches if item.source_path)
-        refusals = {path: self._aider().refusal_of(path) for path in sources}
+        refusals = {path: self._resources.aider().refusal_of(path) for path in sources}
         allowed = [path for path, refusal in refusals.items() if refusal is None]
         warnings = [f"file skipped: {refusal}" for refusal in refusals.values() if refusal is not None]
         warnings += [answer.error] if answer.error else []
-        return _AiderFiles(tuple(allowed[: self._settings().max_files]), tuple(warnings), is_matched=True)
+        return _AiderFiles(
+            tuple(allowed[: self._resources.memory_settings.max_files]), tuple(warnings), is_matched=True
+        )
 
 
 def _named_paths(value: Any) -> tuple[str, ...]:

@@ -127,17 +127,14 @@ class _ModelFinder:
         elif isinstance(node, Variable):
             self._use(node.name, enclosing)
         if isinstance(node, TaskCond) or (isinstance(node, DirectorEvaluatorLoop) and node.evaluator is None):
-            self._visit_best_evaluator(node.criteria, inside)
+            chosen = best_evaluator(self._definitions, node.criteria or "")
+            if chosen is not None:
+                self._use(chosen.name, inside)
         for name in node.__struct_fields__:
             if name != "span":
                 is_tried = isinstance(node, Try) and name == "body"
                 within = structs.replace(inside, is_tried=True) if is_tried else inside
                 self._stack.append((getattr(node, name), within))
-
-    def _visit_best_evaluator(self, criteria: str | None, enclosing: AskedModel) -> None:
-        chosen = best_evaluator(self._definitions, criteria or "")
-        if chosen is not None:
-            self._use(chosen.name, enclosing)
 
     def _use(self, name: str, enclosing: AskedModel, choice: Node | None = None) -> None:
         """Visit the definition of a name; `choice` is the reference or argument that chooses its model."""

@@ -5,11 +5,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
-from weft.config.sections import ModelsSettings, ToolsSettings
+from weft.config.sections import ToolsSettings
+from weft.config.settings import ProjectSettings
 from weft.language.ast import Define, Node, Program, Template
 from weft.language.check import CheckResult, analyze_program
 from weft.language.diagnostics import InvalidProgram, LanguageProblem, sort_problems
@@ -43,7 +43,7 @@ class ToolNames(Collection[str]):
     """
 
     def __init__(self, settings: ToolsSettings, registered: Iterable[str] = ()) -> None:
-        """Initialize; `registered` are the names of functions that this process registered as tools."""
+        """Initialize; `registered` are the functions of this process registered with `@weft.tool`."""
         self._settings = settings
         self._known = {*SYSTEM_TOOLS, *(f"executor:{name}" for name in settings.executors), *registered}
 
@@ -85,50 +85,24 @@ class KnownNames(Struct, frozen=True):
     schemas: ReadSchema | None = None
 
 
-class NamesTools(Protocol):
-    """Settings that say which models and tools programs can name."""
-
-    @property
-    def models(self) -> ModelsSettings: ...
-
-    @property
-    def tools(self) -> ToolsSettings: ...
-
-
-def project_names(settings: NamesTools, schemas: ReadSchema | None = None) -> KnownNames:
+def project_names(settings: ProjectSettings, schemas: ReadSchema | None = None) -> KnownNames:
     """Return the tools and models that programs of a project can name."""
+    functions = sys.modules.get("weft.tools.functions")  # not imported: that would cost every check 0.1 s
+    registered = () if functions is None else functions.registered.names()
     return KnownNames(
-        ToolNames(settings.tools, _registered_tools()),
+        ToolNames(settings.tools, registered),
         lambda name: model_name_problem(name, settings.models),
         schemas,
     )
 
 
-def _registered_tools() -> frozenset[str]:
-    """Return the tools registered with `@weft.tool` in this process."""
-    functions = sys.modules.get("weft.tools.functions")  # not imported: that would cost every check 0.1 s
-    return frozenset() if functions is None else functions.registered.names()
-
-
-def check_project_program(
-    program: Program,
-    library: TaskLibrary,
-    settings: NamesTools,
-    *,
-    schemas: ReadSchema | None = None,
-    mentioned: frozenset[str] = frozenset(),
+def check_program(
+    program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str] = frozenset()
 ) -> CheckResult:
-    """Check a program with a library, and with the tools and models of the settings.
+    """Check a program with a library. All commands use this function, so that they accept the same programs.
 
-    See `analyze_program` for `schemas` and `mentioned`.
+    See `analyze_program` for `mentioned`.
     """
-    return _check(program, library, project_names(settings, schemas), mentioned)
-
-
-def _check(
-    program: Program, library: TaskLibrary, known: KnownNames, mentioned: frozenset[str]
-) -> CheckResult:
-    """Check a program. All commands use this function, so that they accept the same programs."""
     return analyze_program(
         program,
         library,
@@ -154,7 +128,7 @@ def require_valid(
     library = library_of(form for form in definitions if form.name not in reached)
     functions = frozenset(form.name for form in definitions if isinstance(form, Define))
     whole = Program((*reached.values(), *program.forms))
-    verdict = _check(whole, library, known, frozenset(given) | functions)
+    verdict = check_program(whole, library, known, frozenset(given) | functions)
     missing = [
         LanguageProblem(span, "unbound-name", f"the input '{name}' is not given")
         for name, span in verdict.inputs.items()

@@ -14,10 +14,9 @@ from weft.config.sections import CommandSettings, HandlerSettings, MemorySetting
 from weft.config.settings import ProjectSettings, working_folder
 from weft.effects.asked_models import require_models
 from weft.effects.checks import KnownNames
-from weft.effects.resources import ProjectResources
+from weft.effects.resources import GivenResources, ProjectResources, RootFiles
 from weft.effects.task_context import (
     DESCRIBED,
-    ReadsFiles,
     TaskContext,
     TaskMemory,
     files_of,
@@ -102,7 +101,7 @@ class LocalEffects(Effects):
         models: Models | None = None,
         model: str | None = None,
         tools: Tools | None = None,
-        files: ReadsFiles | None = None,
+        files: RootFiles | None = None,
         handler: HandlerSettings | None = None,
         on_event: OnEvent | None = None,
         is_streaming: bool = False,
@@ -119,7 +118,7 @@ class LocalEffects(Effects):
         resolves_from_cwd: bool = False,
         settings: ProjectSettings | None = None,
     ) -> None:
-        self._resources = resources = ProjectResources(
+        given = GivenResources(
             models=models,
             tools=tools,
             files=files,
@@ -133,14 +132,13 @@ class LocalEffects(Effects):
             memory_roots=memory_roots,
             memory_db=memory_db,
             on_indexing=on_indexing,
-            folder=folder,
+            folder=None if folder is None else Path(folder),
             resolves_from_cwd=resolves_from_cwd,
             settings=settings,
         )
+        self._resources = ProjectResources(given)
         self._folder = None if folder is None else str(folder)
-        self._memory = TaskMemory(
-            resources.memory, lambda: resources.memory_settings, resources.found_files, resources.base
-        )
+        self._memory = TaskMemory(self._resources)
         self._log_message = log_message
         self._model = model
         """Model of tasks that do not name one."""
@@ -163,7 +161,7 @@ class LocalEffects(Effects):
         async def ask(question: str, step_key: str) -> str:
             return await keep(question, step_key, here)
 
-        self._tool_context = msgspec.structs.replace(self._tool_context, ask_person=ask)
+        self._tool_context = structs.replace(self._tool_context, ask_person=ask)
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         """Return the response of the model, with tokens and cost in its notes."""
@@ -202,8 +200,7 @@ class LocalEffects(Effects):
         # Imported here: few programs have aider tasks.
         from weft.effects.aider import AiderTasks
 
-        resources = self._resources
-        tasks = AiderTasks(resources.aider, self._memory, lambda: resources.memory_settings, self.run_script)
+        tasks = AiderTasks(self._resources, self._memory, self.run_script)
         try:
             result = await tasks.perform(step, call, self._model)
         except TaskFailed as error:
@@ -307,7 +304,7 @@ class LocalEffects(Effects):
         async def get_context(text: str) -> dict[str, Any]:
             return await self._query_memory(step, ContextQuery(query=text), account, model)
 
-        return msgspec.structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
+        return structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
 
     async def around(self, step: Step, body: Callable[[], Awaitable[TaskResult]]) -> TaskResult:
         """Run the body of a composite task inside a telemetry span."""

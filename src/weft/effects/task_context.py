@@ -4,13 +4,12 @@ import shlex
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, structs
 
 from weft.aio import run_blocking
-from weft.config.sections import MemorySettings
+from weft.effects.resources import ProjectResources, RootFiles
 from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import ContextQuery, Files, ModelCall, ScriptOutcome, ScriptRun, Step
 from weft.evaluator.errors import TaskFailed
@@ -38,15 +37,12 @@ if TYPE_CHECKING:
 MAX_FILES = 1_000
 """Most files read from the output of a `file_paths` command; one that lists more is probably wrong."""
 
+T = TypeVar("T")
+
+DESCRIBED = ("description", "context_description")
+"""Sources of `file_paths` that are queries to memory."""
+
 RunScript = Callable[[Step, ScriptRun], Awaitable[ScriptOutcome]]
-
-
-class ReadsFiles(Protocol):
-    """Reads text files inside the allowed folders."""
-
-    async def read(self, path: str) -> str:
-        """Return the text of a file; raise ToolFailed if it is missing, not text, or not allowed."""
-        ...
 
 
 class TaskFiles(Struct, frozen=True):
@@ -68,22 +64,21 @@ NOTHING = TaskFiles()
 
 
 async def files_of(
-    files: Files | None, step: Step, run: RunScript, reader: Callable[[], ReadsFiles]
+    files: Files | None, step: Step, run: RunScript, reader: Callable[[], RootFiles]
 ) -> TaskFiles:
     """Return the files of a request, in the order in which they are named.
 
     Raise TaskFailed for a named file that cannot be read, unless it is optional, and for a command that is
     not allowed. Unreadable files that a command lists are skipped with a warning: it may list deleted files.
     """
-    if files is None:
+    if files is None or files.source in DESCRIBED:  # memory finds described files
         return NOTHING
-    if files.source in ("description", "context_description"):
-        return NOTHING  # memory finds these files
     paths = files.paths
     warnings: list[str] = []
     if files.source == "command":
         paths, warnings = await listed_paths(files.text or "", step, run)
-    required = required_paths(files)
+    optional = files.optional or ()
+    required = {path for n, path in enumerate(files.paths) if n not in optional}
     items = []
     for path in dict.fromkeys(paths):
         try:
@@ -96,19 +91,13 @@ async def files_of(
     return TaskFiles(tuple(items), tuple(warnings))
 
 
-def required_paths(files: Files) -> frozenset[str]:
-    """Return the named paths that are not optional."""
-    optional = files.optional or ()
-    return frozenset(path for n, path in enumerate(files.paths) if n not in optional)
-
-
 def missing_file(path: str, why: str) -> TaskFailed:
     """Return the failure of a task with an unreadable required file."""
     message = (
         f"the file '{path}' of the task cannot be read: {why}. "
         "Give a path relative to the project folder, or mark the file as optional"
     )
-    return TaskFailed(TaskFailure("context_retrieval_failure", message))
+    return _failed("context_retrieval_failure", message)
 
 
 async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[str, ...], list[str]]:
@@ -116,9 +105,9 @@ async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[
     try:
         argv = tuple(shlex.split(command))
     except ValueError as error:
-        raise _configuration_error(f"the command of file_paths cannot be parsed: {error}") from None
+        raise _failed("configuration_error", f"the command of file_paths cannot be parsed: {error}") from None
     if not argv:
-        raise _configuration_error("the command of file_paths is empty")
+        raise _failed("configuration_error", "the command of file_paths is empty")
     outcome = await run(step, ScriptRun(argv=argv, description="file_paths"))
     warnings = []
     if outcome.exit_code != 0:
@@ -126,26 +115,16 @@ async def listed_paths(command: str, step: Step, run: RunScript) -> tuple[tuple[
         warnings.append(f"the command of file_paths exited with code {outcome.exit_code}: {stderr}")
     paths = [line for line in outcome.stdout.splitlines() if line.strip()]
     if warnings and not paths:
-        raise TaskFailed(TaskFailure("context_retrieval_failure", f"{warnings[0]} (it listed no files)"))
+        raise _failed("context_retrieval_failure", f"{warnings[0]} (it listed no files)")
     if any("\0" in path or "\ufffd" in path for path in paths):
         message = "the output of the command of file_paths is not a list of paths, one per line"
         details = {"partial_context": cut(outcome.stdout, MAX_SHOWN_CHARACTERS)}
-        raise TaskFailed(TaskFailure("context_parsing_failure", message, details=details))
+        raise _failed("context_parsing_failure", message, details)
     if len(paths) > MAX_FILES:
         warnings.append(
             f"the command of file_paths listed {len(paths)} files; only the first {MAX_FILES} are read"
         )
     return tuple(paths[:MAX_FILES]), warnings
-
-
-def _configuration_error(message: str) -> TaskFailed:
-    return TaskFailed(TaskFailure("configuration_error", message))
-
-
-T = TypeVar("T")
-
-DESCRIBED = ("description", "context_description")
-"""Sources of `file_paths` that are queries to memory."""
 
 
 class TaskContext(Struct, frozen=True, kw_only=True):
@@ -172,21 +151,8 @@ class TaskContext(Struct, frozen=True, kw_only=True):
 class TaskMemory:
     """Queries memory for tasks and programs; memory is opened on first use."""
 
-    def __init__(
-        self,
-        memory: Callable[[], Memory],
-        settings: Callable[[], MemorySettings],
-        reader: Callable[[Memory], ReadsFiles],
-        base: Callable[[], Path],
-    ) -> None:
-        """Initialize; `reader` reads the files that memory found, inside memory's roots.
-
-        `base` returns the folder that relative paths are resolved against.
-        """
-        self._memory = memory
-        self._settings = settings
-        self._reader = reader
-        self._base = base
+    def __init__(self, resources: ProjectResources) -> None:
+        self._resources = resources
         self._lock = threading.Lock()
         """Held while memory is opened, which happens in a thread and only once."""
 
@@ -203,12 +169,14 @@ class TaskMemory:
             return AssociativeMatchResult(context_summary="", error=error.message)
         except IndexUnavailable as error:
             raise _failed("context_retrieval_failure", error.message) from error
-        result = await _in_thread(lambda: self._open().result_of(query, found.matches, base=self._base()))
+        result = await _in_thread(
+            lambda: self._open().result_of(query, found.matches, base=self._resources.base())
+        )
         return structs.replace(result, error="; ".join(warnings) or None)
 
     def wants_ranking(self, query: ContextQuery) -> bool:
         """Return whether a model ranks the matches of a query: its own setting, else the project's."""
-        return self._settings().rerank if query.rerank is None else query.rerank
+        return self._resources.memory_settings.rerank if query.rerank is None else query.rerank
 
     async def for_task(
         self,
@@ -249,8 +217,8 @@ class TaskMemory:
         files: TaskFiles = NOTHING,
     ) -> tuple[Found, dict[str, Any], tuple[str, ...]]:
         """Return the matches outside of the named files, facts for the notes, and warnings."""
-        limit = query.limit or self._settings().max_pieces
-        base = self._base()
+        limit = query.limit or self._resources.memory_settings.max_pieces
+        base = self._resources.base()
         paths = [str(base / item.source_path) for item in files.items if item.source_path]
         found = await _in_thread(
             lambda: self._open().find(query, limit=limit, assembly=assembly, beside=paths)
@@ -273,7 +241,7 @@ class TaskMemory:
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
         """Return the matches that fit the context window besides the named files, and warnings."""
         taken = sum([await _tokens(item, window) for item in files.items])
-        left = self._settings().max_tokens
+        left = self._resources.memory_settings.max_tokens
         if window.tokens is not None:
             left = max(0, min(left, window.tokens - taken))
         if described is not None and described.source in DESCRIBED:
@@ -287,7 +255,7 @@ class TaskMemory:
         self, described: Files, found: Found, window: ContextWindow, left: int
     ) -> tuple[tuple[MatchItem, ...], list[str]]:
         """Return files that match a description: whole if they fit into `left` tokens, else in pieces."""
-        files = list(by_file(found.matches).values())[: self._settings().max_files]
+        files = list(by_file(found.matches).values())[: self._resources.memory_settings.max_files]
         pieces = await self._to_items([one for file in files for one in file])
         warnings: list[str] = []
         items: list[MatchItem] = []
@@ -297,34 +265,34 @@ class TaskMemory:
             except ToolFailed as error:
                 warnings.append(f"file '{piece.source_path}' skipped: {error}")
                 continue
-            item = await _first_fitting(forms, window, left)
-            if item is None:
-                warnings.append(f"file '{piece.source_path}' skipped: no tokens are left for it")
+            for form in forms:
+                tokens = await _tokens(form, window)
+                if tokens <= left:
+                    items.append(form)
+                    left -= tokens
+                    break
             else:
-                items.append(item)
-                left -= await _tokens(item, window)
+                warnings.append(f"file '{piece.source_path}' skipped: no tokens are left for it")
         if not files:
             shown = (described.text or "")[:MAX_SHOWN_CHARACTERS]
             warnings.append(f"no file matches the description of file_paths: {shown}")
         return tuple(items), warnings
 
     async def _to_items(self, matches: Sequence[Match]) -> tuple[MatchItem, ...]:
-        return await _in_thread(lambda: self._open().items_of(matches, base=self._base()))
+        return await _in_thread(lambda: self._open().items_of(matches, base=self._resources.base()))
 
     async def _whole_file(self, piece: MatchItem) -> MatchItem:
         """Return the whole current file of a piece; raise ToolFailed."""
         path = piece.source_path or piece.id
-        reader = await _in_thread(lambda: self._reader(self._open()))
-        item = file_item(path, await reader.read(str(self._base() / path)))
+        reader = await _in_thread(lambda: self._resources.found_files(self._open()))
+        item = file_item(path, await reader.read(str(self._resources.base() / path)))
         metadata = {name: piece.metadata[name] for name in ("root", "why")}
         return structs.replace(item, relevance_score=piece.relevance_score, metadata=metadata)
 
     def _open(self) -> Memory:
         try:
             with self._lock:
-                return self._memory()
-        except (IndexUnavailable, MatchingFailed):
-            raise
+                return self._resources.memory()
         except (OSError, ImportError) as error:
             raise IndexUnavailable(f"the index cannot be opened: {error}") from error
 
@@ -365,13 +333,6 @@ def query_of(call: ModelCall) -> ContextQuery:
 
 async def _tokens(item: MatchItem, window: ContextWindow) -> int:
     return await window.count(item.content) + TOKENS_PER_FILE
-
-
-async def _first_fitting(forms: Iterable[MatchItem], window: ContextWindow, left: int) -> MatchItem | None:
-    for form in forms:
-        if await _tokens(form, window) <= left:
-            return form
-    return None
 
 
 async def _fitted(data: DataContext, window: ContextWindow, named: int, facts: dict[str, Any]) -> DataContext:

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import structs
 
@@ -11,7 +12,6 @@ from weft.config.sections import CommandSettings, ExecutorSettings, ModelsSettin
 from weft.config.settings import ProjectSettings
 from weft.effects.scripts import run_program, step_work
 from weft.errors import text_of
-from weft.evaluator.effects import ScriptOutcome, ScriptRun
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
 from weft.executors.builtin import default_registry
 from weft.executors.invoke import invoke_executor
@@ -24,31 +24,12 @@ from weft.tools.toolbox import Toolbox, open_toolbox
 log = logging.getLogger(__name__)
 
 
-class HasSettings(Protocol):
-    """Settings of executors, models and tools, such as `Settings` or `ProjectSettings`."""
-
-    @property
-    def executors(self) -> ExecutorSettings: ...
-
-    @property
-    def models(self) -> ModelsSettings: ...
-
-    @property
-    def tools(self) -> ToolsSettings: ...
-
-
-def project_registry(settings: HasSettings) -> ExecutorRegistry:
+def project_registry(settings: ProjectSettings) -> ExecutorRegistry:
     """Return the built-in executors, those registered with `@executor`, and the plug-ins."""
-    return default_registry(settings.executors, more=(project_aider(settings),), roots=settings.tools.roots)
-
-
-def project_aider(settings: HasSettings) -> Aider:
-    """Return the aider executor, limited to the roots of tools, with the project's models."""
-    # Logged as a warning, so that the user sees a large installation.
-    tools = settings.tools
-    return Aider(
-        settings.executors, tools.roots, settings.models, say=log.warning, kept_files=[Path(tools.mcp).name]
-    )
+    executors, tools = settings.executors, settings.tools
+    # Logged as a warning, so that the user sees a large installation of aider.
+    aider = Aider(executors, tools.roots, settings.models, say=log.warning, kept_files=[Path(tools.mcp).name])
+    return default_registry(executors, more=(aider,), roots=tools.roots)
 
 
 PREFIX = "executor:"
@@ -76,10 +57,9 @@ class ExecutorTool:
             return await invoke_executor(
                 self._executor, step_work(context.template or self._executor.id, arguments)
             )
-        except ExecutionFailed as error:
-            raise ToolFailed(error.message) from error
         except (Exception, SystemExit) as error:
-            raise ToolFailed(text_of(error)) from error
+            message = error.message if isinstance(error, ExecutionFailed) else text_of(error)
+            raise ToolFailed(message) from error
 
 
 class MissingExecutor:
@@ -110,11 +90,7 @@ def executor_tools(names: tuple[str, ...], registry: ExecutorRegistry) -> Iterat
 
 def script_runner(settings: CommandSettings, folder: Path) -> RunScript:
     """Return a function that runs scripts in a folder with the settings of the `command` executor."""
-
-    async def run_script(run: ScriptRun) -> ScriptOutcome:
-        return await run_program(run, settings, cwd=str(folder), max_output_bytes=MAX_OUTPUT_BYTES)
-
-    return run_script
+    return partial(run_program, settings=settings, cwd=str(folder), max_output_bytes=MAX_OUTPUT_BYTES)
 
 
 def open_project_tools(
