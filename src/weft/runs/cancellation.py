@@ -3,6 +3,8 @@
 import asyncio
 import logging
 
+from msgspec import Struct
+
 from weft.errors import WeftError
 from weft.evaluator.errors import TaskFailed
 from weft.ids import TaskId
@@ -17,16 +19,13 @@ LOOK_SECONDS = 0.5
 """Interval between checks of the store for cancelled steps."""
 
 
-class _WatchedStep:
+class _WatchedStep(Struct, eq=False):
     """A step, the asyncio task that performs it, and the task's `cancelling()` count when the step began."""
 
-    __slots__ = ("cancelled_record", "cancelling", "opened", "task")
-
-    def __init__(self, opened: OpenStep, task: asyncio.Task[object]) -> None:
-        self.opened = opened
-        self.task = task
-        self.cancelling = task.cancelling()
-        self.cancelled_record: Task | None = None
+    opened: OpenStep
+    task: asyncio.Task[object]
+    cancelling: int
+    cancelled_record: Task | None = None
 
 
 class CancellationWatcher:
@@ -41,7 +40,7 @@ class CancellationWatcher:
         """Watch a step that the current asyncio task performs."""
         task = asyncio.current_task()
         if task is not None:
-            self._watched[opened.task.id] = _WatchedStep(opened, task)
+            self._watched[opened.task.id] = _WatchedStep(opened, task, task.cancelling())
         if self._poller is None:
             self._poller = asyncio.get_running_loop().create_task(self._poll())
 
@@ -83,21 +82,9 @@ class CancellationWatcher:
         cancelled = {task_id: task for task_id, task in found.items() if task.status is Status.CANCELLED}
         for task_id, task in cancelled.items():
             working = self._watched.get(task_id)
-            if (
-                working is None
-                or working.cancelled_record is not None
-                or _has_cancelled_ancestor(working.opened, cancelled)
-            ):
+            if working is None or working.cancelled_record is not None:
                 continue
-            working.cancelled_record = task
-            working.task.cancel()
-
-
-def _has_cancelled_ancestor(opened: OpenStep, cancelled: dict[TaskId, Task]) -> bool:
-    """Return whether an ancestor step is cancelled too: cancelling the ancestor also ends this step."""
-    ancestor = opened.parent
-    while ancestor is not None:
-        if ancestor.task.id in cancelled:
-            return True
-        ancestor = ancestor.parent
-    return False
+            # Cancelling an ancestor also ends this step.
+            if all(ancestor.task.id not in cancelled for ancestor in working.opened.ancestors()):
+                working.cancelled_record = task
+                working.task.cancel()

@@ -29,7 +29,7 @@ from weft.evaluator.tools import USER_INPUT_TOOL
 from weft.language.task_fields import AIDER_SUBTYPES
 from weft.runs.cancellation import CancellationWatcher
 from weft.runs.journal import Journal, OpenStep
-from weft.runs.replay import ReplayAction, is_step_cancelled, resumable
+from weft.runs.replay import has_outcome, is_step_cancelled, resumable
 from weft.runs.reuse import Fork, ReusableResults, request_digest, reuse_digest
 from weft.runs.sessions import JournaledSession, LeasedSlots
 from weft.runs.step_records import cancelled_step_failure, failure_of, name_of
@@ -181,7 +181,7 @@ class DurableEffects(Effects):
             return await self._inner.around(step, body)
         if found is not None and is_step_cancelled(found.task):
             journal.past.pass_over(step.key)
-            self._replay(found)
+            _replay(found.task)
         opened = journal.begin(step, input_hash, resumable(found))
         self._cancellation.began(opened)
         try:
@@ -222,8 +222,8 @@ class DurableEffects(Effects):
         past = self._journal.past
         input_hash = request_digest(step.request)
         found = past.find(step, input_hash, name_of(step)) if past else None
-        if found is not None and past.action_for(found.task) is ReplayAction.GIVEN:
-            return Resolved(self._replay(found))
+        if found is not None and has_outcome(found.task):
+            return Resolved(_replay(found.task))
         return self._perform(step, input_hash, found, perform)
 
     async def _perform(
@@ -270,18 +270,15 @@ class DurableEffects(Effects):
         self._journal.halt(opened)
         raise halted
 
-    def _replay(self, found: StoredStep) -> "_Outcome":
-        """Return the recorded outcome, or raise the recorded failure."""
-        task = found.task
-        if task.status is Status.COMPLETED:
-            return _Outcome(
-                task.result or {}, task.original_task_id if task.origin_type is Origin.LINK else None
-            )
-        if task.status is Status.CANCELLED:
-            error = cancelled_step_failure(task)
-        else:
-            error = failure_of(step_fields(task).failure, task.error)
-        raise error
+
+def _replay(task: Task) -> "_Outcome":
+    """Return the recorded outcome, or raise the recorded failure."""
+    if task.status is Status.COMPLETED:
+        is_link = task.origin_type is Origin.LINK
+        return _Outcome(task.result or {}, task.original_task_id if is_link else None)
+    if task.status is Status.CANCELLED:
+        raise cancelled_step_failure(task)
+    raise failure_of(step_fields(task).failure, task.error)
 
 
 def _is_replaying_limit() -> bool:

@@ -21,7 +21,7 @@ from weft.language.diagnostics import InvalidProgram
 from weft.language.file_paths import find_required_files
 from weft.runs.effects import DurableEffects
 from weft.runs.errors import ReplayDiffers, RunLost, StepsLeft
-from weft.runs.journal import Journal
+from weft.runs.journal import Journal, run_of
 from weft.runs.limit_log import RunHistory
 from weft.runs.program import (
     LoadedProgram,
@@ -36,11 +36,9 @@ from weft.runs.reuse import Fork, may_reuse
 from weft.runs.sessions import LeasedSlots
 from weft.runs.step_records import FAILURE, stored_failure
 from weft.runs.step_writer import StepWriter
-from weft.runs.template_tasks import argument_problems, template_of
+from weft.runs.template_tasks import check_arguments, template_of
 from weft.runs.templates import call_program, find_template
-from weft.store.models import Run
 from weft.store.protocol import TaskStore
-from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.program_params import TEMPLATE
 from weft.tasks.record import ExecutorType, JsonObject
 
@@ -119,7 +117,7 @@ class TemplateExecutor:
             raise ExecutionFailed(
                 str(error),
                 is_permanent=isinstance(error, ProgramError),
-                details={"task_error": failure_details(error)},
+                details={"task_error": result_json(error.result())},
             ) from error
         except InvalidProgram as error:
             journal.stop()
@@ -164,14 +162,8 @@ class TemplateExecutor:
 
     async def _store_failure(self, work: Work, program: StoredProgram, error: TaskFailed) -> None:
         """Store a failure that no step caused in `params`: the record's `error` holds only its message."""
-        task = work.task
-        run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
-        params = {
-            **(task.params or {}),
-            **as_params(program),
-            FAILURE: msgspec.to_builtins(stored_failure(error)),
-        }
-        await self._store.update_params(run, params, now=self._clock.now())
+        failure = {FAILURE: msgspec.to_builtins(stored_failure(error))}
+        await self._update_params(work, as_params(program) | failure)
 
     async def _program(self, work: Work) -> LoadedProgram:
         """Return the program of the task; raise InvalidProgram.
@@ -183,17 +175,18 @@ class TemplateExecutor:
         if name is None:
             return LoadedProgram(program_of(task))
         template = await find_template(self._store, name, user_id=task.user_id)
-        problems = argument_problems(template, work.inputs)
-        if problems:
-            raise InvalidTasks(problems)
+        check_arguments(template, work.inputs, is_running=True)
         program = await call_program(self._store, template, work.inputs)
         program = program.replace(model=pin_model((task.schemas or {}).get("model"), self._models))
         # Before the first step: a resumed run must evaluate the same program, even if the template changed.
-        run = Run(task.id, work.attempt, task.task_tree_id or task.id, task.user_id)
-        params = {**(task.params or {}), **as_params(program.stored)}
-        if not await self._store.update_params(run, params, now=self._clock.now()):
+        if not await self._update_params(work, as_params(program.stored)):
             raise RunLost(task_id=task.id)
         return program
+
+    async def _update_params(self, work: Work, changes: JsonObject) -> bool:
+        params = {**(work.task.params or {}), **changes}
+        run = run_of(work.task, work.attempt)
+        return await self._store.update_params(run, params, now=self._clock.now())
 
 
 class RegisteredExecutor:
@@ -226,11 +219,9 @@ async def _evaluate(
 def _invalid_program_error(error: InvalidProgram) -> ExecutionFailed:
     """Return the permanent failure of a task with an invalid program: every attempt has the same program."""
     failed = TaskFailed(program_failure(error))
-    return ExecutionFailed(error.message, is_permanent=True, details={"task_error": failure_details(failed)})
-
-
-def failure_details(error: TaskFailed) -> JsonObject:
-    return result_json(error.result())
+    return ExecutionFailed(
+        error.message, is_permanent=True, details={"task_error": result_json(failed.result())}
+    )
 
 
 def _limits(program: StoredProgram) -> EvaluationLimits:

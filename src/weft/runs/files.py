@@ -148,11 +148,8 @@ def _load(file: Path, surface: Surface | None, problems: list[LanguageProblem]) 
 
 def partly_loaded(name: str, error: InvalidProgram) -> LoadedFile | None:
     """Return what could be parsed of a file; None if nothing could."""
-    return (
-        LoadedFile(name, error.partial.program, error.partial.mentioned)
-        if error.partial is not None
-        else None
-    )
+    partial = error.partial
+    return None if partial is None else LoadedFile(name, partial.program, partial.mentioned)
 
 
 def name_problems(templates: Sequence[Template], library: TaskLibrary) -> list[LanguageProblem]:

@@ -1,18 +1,19 @@
 """Append-only journal of one attempt of a program run."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Self
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from weft.clock import Clock
 from weft.evaluator.effects import Composite, Step
 from weft.evaluator.errors import TaskFailed
 from weft.ids import NewTaskId, TaskId
-from weft.runs.replay import RecordedSteps, ReplayAction, prior_usage, resumable
+from weft.runs.replay import RecordedSteps, has_outcome, resumable
 from weft.runs.step_records import (
     cancelled_by_program,
     cancelled_step_failure,
@@ -33,22 +34,25 @@ from weft.tasks.states import error_text
 from weft.tasks.steps import PROMPT, STEP, restarted_step, with_step_fields
 
 
-class OpenStep:
-    """A step that has started and not ended.
+class OpenStep(Struct, eq=False):
+    """A step that has started and not ended."""
 
-    `is_stored`: the store has its record. `is_shown`: this attempt has written the record.
-    """
+    key: str
+    input_hash: str
+    task: Task
+    parent: "OpenStep | None"
+    is_stored: bool = False
+    """Whether the store has its record."""
+    is_shown: bool = False
+    """Whether this attempt has written the record."""
+    is_composite: bool = False
 
-    __slots__ = ("input_hash", "is_composite", "is_shown", "is_stored", "key", "parent", "task")
-
-    def __init__(self, key: str, input_hash: str, task: Task, parent: "OpenStep | None") -> None:
-        self.key = key
-        self.input_hash = input_hash
-        self.task = task
-        self.parent = parent
-        self.is_stored = False
-        self.is_shown = False
-        self.is_composite = False
+    def ancestors(self) -> "Iterator[OpenStep]":
+        """Yield the enclosing open steps, innermost first."""
+        ancestor = self.parent
+        while ancestor is not None:
+            yield ancestor
+            ancestor = ancestor.parent
 
 
 SHOWN_SECONDS = 0.05
@@ -75,8 +79,8 @@ class Journal:
         self._clock = clock
         self._new_id = new_id
         self.attempt = attempt
-        self._run = _run_of(task, attempt)
-        self._writer = writer
+        self.run = run_of(task, attempt)
+        self.writer = writer
         self._evaluation = asyncio.current_task()
         self._open: dict[str, OpenStep] = {}
         self._unshown: dict[str, OpenStep] = {}
@@ -110,7 +114,7 @@ class Journal:
         `before` is the writer of an earlier attempt in this process. The new attempt stores the changes that
         `before` could not write: a response that came while the store was unavailable is not paid for again.
         """
-        writer = StepWriter(store, _run_of(task, attempt))
+        writer = StepWriter(store, run_of(task, attempt))
         unwritten = () if before is None else await before.drain()
         steps = await store.steps_of(task.id)
         missing = missing_changes(unwritten, steps, task.id)
@@ -119,26 +123,15 @@ class Journal:
             steps = await store.steps_of(task.id)
         return cls(store, task, attempt, steps, writer=writer, clock=clock, new_id=new_id)
 
-    @property
-    def writer(self) -> StepWriter:
-        return self._writer
-
-    @property
-    def user_id(self) -> str | None:
-        return self._run.user_id
-
     def now(self) -> datetime:
         return self._clock.now()
 
-    @property
-    def tree_id(self) -> TaskId:
-        return self._run.task_tree_id
-
     def begin(self, step: Step, input_hash: str, before: Task | None = None) -> OpenStep:
         """Open a step; `before` is its existing record if that can be resumed."""
-        opened = self._opened(
-            step.key, input_hash, self._new_step_record(step) if before is None else before, before
+        task = before or self._new_record(
+            step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step)
         )
+        opened = self._opened(step.key, input_hash, task, before)
         opened.is_composite = isinstance(step.request, Composite)
         return opened
 
@@ -154,14 +147,13 @@ class Journal:
         before: Task | None = None,
     ) -> OpenStep:
         """Open a part of a step that has its own record: a turn, a tool call or a question."""
-        if before is not None:
-            return self._opened(key, input_hash, before, before)
-        return self._opened(key, input_hash, self._new_record(key, name, inputs or {}, kind, {}, facts), None)
+        task = before or self._new_record(key, name, inputs or {}, kind, {}, facts)
+        return self._opened(key, input_hash, task, before)
 
     async def show(self) -> None:
         """Store all open steps now, and wait for writes that are in progress."""
         await self._flush()
-        await self._writer.settle()
+        await self.writer.settle()
 
     def open_steps(self) -> Collection[OpenStep]:
         """Return the steps that have started and not ended."""
@@ -207,14 +199,12 @@ class Journal:
 
     def ended_elsewhere(self, opened: OpenStep) -> None:
         """Close a question that another process has already stored as ended."""
-        self._open.pop(opened.key, None)
-        self._unshown.pop(opened.key, None)
+        self.halt(opened)
         self._notify()
 
     async def fail(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store a failure. Replay raises it again, except an exceeded budget, which replay checks again."""
-        opened.task = failed(opened.task, error, self._clock.now())
-        await self._end(opened, opened.task, is_last=True)
+        await self._end(opened, failed(opened.task, error, self._clock.now()), is_last=True)
 
     def fail_soon(self, opened: OpenStep, error: TaskFailed) -> None:
         """Store the failure of a composite together with the next write."""
@@ -246,7 +236,7 @@ class Journal:
             marks.setdefault(failure.step_key, {})["ended_run"] = stored_failure(failure)
         changes = [change for key, facts in marks.items() for change in await self._mark_changes(key, facts)]
         if changes:
-            await self._writer.write(changes)
+            await self.writer.write(changes)
 
     async def keep(self, key: str, kind: str, text: str, facts: JsonObject) -> None:
         """Store an occurrence that is not a step (a reached limit), after everything that ended before it."""
@@ -262,10 +252,8 @@ class Journal:
 
     def stop(self) -> None:
         """Stop writing because the evaluation was cancelled; open steps stay open for the next attempt."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        self._writer.stop()
+        self._cancel_flush()
+        self.writer.stop()
 
     async def _mark_changes(self, key: str, facts: dict[str, Any]) -> list[StepChange]:
         """Return the change that adds fields to the record of a step; empty if the step has no record."""
@@ -274,9 +262,6 @@ class Journal:
             return []
         task = with_step_fields(await self._store.get(task_id, owner=EVERYONE), **facts)
         return [StepChange(task, key, "", is_new=False, is_params_only=True)]
-
-    def _new_step_record(self, step: Step) -> Task:
-        return self._new_record(step.key, name_of(step), inputs_of(step), kind_of(step), prompt_of(step))
 
     def _new_record(
         self,
@@ -295,8 +280,8 @@ class Journal:
             name, inputs, params = redact_json(name), redact_json(inputs), redact_json(params)
         return Task(
             id=self._new_id(),
-            parent_id=self._parent_id(key),
-            user_id=self._run.user_id,
+            parent_id=self._ids.get(self._parent_key(key), self._task.id),
+            user_id=self.run.user_id,
             name=name,
             status=Status.IN_PROGRESS,
             priority=self._task.priority,
@@ -306,7 +291,7 @@ class Journal:
             started_at=now,
             updated_at=now,
             origin_type=Origin.CREATE,
-            task_tree_id=self._run.task_tree_id,
+            task_tree_id=self.run.task_tree_id,
         )
 
     def _opened(self, key: str, input_hash: str, task: Task, before: Task | None) -> OpenStep:
@@ -315,7 +300,7 @@ class Journal:
             opened.is_stored = True
             now = self._clock.now()
             opened.task = evolve(
-                restarted_step(task, prior_usage(self.past, key, task)),
+                restarted_step(task, self.past.prior_usage(key, task)),
                 status=Status.IN_PROGRESS,
                 started_at=now,
                 updated_at=now,
@@ -334,18 +319,14 @@ class Journal:
 
     def _parent_key(self, key: str) -> str:
         """Return the key of the parent record; empty for the task itself."""
-        if "?" in key:
-            return key.rpartition("?")[0]
-        if "#" in key:
-            return key.rpartition("#")[0]
+        for sign in "?#":
+            if sign in key:
+                return key.rpartition(sign)[0]
         while key:
             key = key.rpartition("/")[0]
             if key in self._ids:
                 return key
         return ""
-
-    def _parent_id(self, key: str) -> TaskId:
-        return self._ids.get(self._parent_key(key), self._task.id)
 
     async def _end(
         self, opened: OpenStep, task: Task, reuse_hash: str | None = None, *, is_last: bool
@@ -364,26 +345,20 @@ class Journal:
         changes.append(self._change(opened, task, reuse_hash))
         opened.is_stored = True
         try:
-            return opened.task.id not in await self._writer.write(changes, is_last=is_last)
+            return opened.task.id not in await self.writer.write(changes, is_last=is_last)
         finally:  # not earlier: the run could be suspended before the following step has started
             self._open.pop(opened.key, None)
             self._notify()
 
     def _end_soon(self, opened: OpenStep) -> None:
         """Let the next write also store the end of a step."""
-        self._open.pop(opened.key, None)
-        self._unshown.pop(opened.key, None)
+        self.halt(opened)
         self._ended[opened.key] = opened
         self._flush_soon()
         self._notify()
 
     def _unstored_ancestors(self, opened: OpenStep) -> list[OpenStep]:
-        found = []
-        ancestor = opened.parent
-        while ancestor is not None and not ancestor.is_stored:
-            found.append(ancestor)
-            ancestor = ancestor.parent
-        return found[::-1]
+        return list(takewhile(lambda one: not one.is_stored, opened.ancestors()))[::-1]
 
     def _changes(self, steps: Iterable[OpenStep]) -> list[StepChange]:
         """Return the writes for the steps, each after its unstored ancestors."""
@@ -419,6 +394,11 @@ class Journal:
         if self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._start_flush)
 
+    def _cancel_flush(self) -> None:
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
     def _start_flush(self) -> None:
         self._flush_timer = None
         if self._flushing is None or self._flushing.done():
@@ -431,16 +411,14 @@ class Journal:
             await self._flush()
 
     async def _flush(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self._cancel_flush()
         changes = self._changes((*self._unshown.values(), *self._ended.values()))
         self._ended.clear()
         if changes:
-            await self._writer.write(changes)
+            await self.writer.write(changes)
 
 
-def _run_of(task: Task, attempt: int) -> Run:
+def run_of(task: Task, attempt: int) -> Run:
     return Run(task.id, attempt, task.task_tree_id or task.id, task.user_id)
 
 
@@ -453,9 +431,10 @@ def missing_changes(
     that have an outcome are left out, and so is everything below them. Steps below an open step that the
     other process recorded under its own id move below that record.
     """
-    past = RecordedSteps(steps)
     stored = {step.key: step for step in steps}
-    ids = {key: step.task.id for key, step in stored.items() if not _is_replaced(past, step)}
+    # A step that can neither be resumed nor replayed gets a new record when it is performed again.
+    lasting = [step for step in stored.values() if resumable(step) or has_outcome(step.task)]
+    ids = {step.key: step.task.id for step in lasting}
     known = {root_id, *(step.task.id for step in steps)}
     added: set[TaskId] = set()
     renamed: dict[TaskId | None, TaskId] = {}
@@ -464,10 +443,10 @@ def missing_changes(
     for change in unwritten:
         task, step = change.task, stored.get(change.key)
         if change.is_params_only:
-            if task.id in added or (step is not None and _is_same_end(step.task, task)):
+            if task.id in added or (step is not None and _end_of(step.task) == _end_of(task)):
                 found.append(change)
             continue
-        if step is not None and past.action_for(step.task) is ReplayAction.GIVEN:
+        if step is not None and has_outcome(step.task):
             continue
         if ids.setdefault(change.key, task.id) != task.id:
             renamed[task.id] = ids[change.key]
@@ -484,10 +463,5 @@ def missing_changes(
     return found
 
 
-def _is_replaced(past: RecordedSteps, step: StoredStep) -> bool:
-    """Return whether an attempt that performs the step again makes a new record for it."""
-    return resumable(step) is None and past.action_for(step.task) is ReplayAction.PERFORMED
-
-
-def _is_same_end(stored: Task, task: Task) -> bool:
-    return stored.id == task.id and (stored.status, stored.completed_at) == (task.status, task.completed_at)
+def _end_of(task: Task) -> tuple[object, ...]:
+    return task.id, task.status, task.completed_at

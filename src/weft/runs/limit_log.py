@@ -8,16 +8,11 @@ from weft.evaluator.replay_log import History, LimitReached, SkippedCall
 from weft.evaluator.results import TaskError
 from weft.runs.journal import Journal
 from weft.runs.step_records import KINDS
-from weft.tasks.record import JsonObject, Status, Task
+from weft.tasks.record import Status
 from weft.tasks.steps import step_fields, usage_of
 
 LIMIT = "limit"
 """Kind of the record of a reached limit."""
-
-
-def _was_made(task: Task) -> bool:
-    """Return whether the call ended by itself, and was not cancelled."""
-    return task.status in (Status.COMPLETED, Status.FAILED)
 
 
 class RunHistory(History):
@@ -32,9 +27,8 @@ class RunHistory(History):
             return None
         fields = step_fields(found.task)
         failure = fields.failure
-        if fields.ended_run:
-            return None  # the limit ended the run, and the resumed run may have another
-        if failure is None or fields.steps is None or fields.limits is None:
+        # A limit that ended the run does not count: the resumed run may have another.
+        if fields.ended_run or failure is None or fields.steps is None or fields.limits is None:
             return None
         try:
             error: TaskError = msgspec.convert(failure.error, TaskError)
@@ -54,16 +48,13 @@ class RunHistory(History):
         return self._journal.keep(key, LIMIT, reached.error.message, facts)
 
     def pass_over(self, key: str) -> Iterable[SkippedCall]:
+        """Return the calls that ended by themselves, and were not cancelled."""
+        tasks = [step.task for step in self._journal.past.pass_over(key)]
         return [
-            SkippedCall(step.task.name, _usage_json(step.task))
-            for step in self._journal.past.pass_over(key)
-            if step_fields(step.task).kind in KINDS.values() and _was_made(step.task)
+            SkippedCall(task.name, None if usage is None else {"tokens": usage.tokens, "cost": usage.cost})
+            for task, usage in ((task, usage_of(task)) for task in tasks)
+            if step_fields(task).kind in KINDS.values() and task.status in (Status.COMPLETED, Status.FAILED)
         ]
 
     def reject(self, key: str) -> None:
         self._journal.reject(key)
-
-
-def _usage_json(task: Task) -> JsonObject | None:
-    found = usage_of(task)
-    return None if found is None else {"tokens": found.tokens, "cost": found.cost}

@@ -68,7 +68,10 @@ class RunOutcome(Struct, frozen=True):
 async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
     """Return the outcome of a task's run; raise NoRun if its result is not that of a program."""
     if task.status is Status.COMPLETED:
-        return RunOutcome(task.id, task.status, _result_of(task))
+        try:
+            return RunOutcome(task.id, task.status, msgspec.convert(task.result, TaskResult))
+        except msgspec.ValidationError:
+            raise NoRun(root_id=task.id, name=task.name) from None
     if task.status is Status.FAILED:
         failed, has_cancelled_step = await _failure(store, task)
         return RunOutcome(task.id, task.status, failed.result(), failed.problem.code, has_cancelled_step)
@@ -76,13 +79,6 @@ async def outcome_of(store: TaskStore, task: Task) -> RunOutcome:
         failure = TaskFailure("execution_halted", task.error or "cancelled")
         return RunOutcome(task.id, task.status, TaskFailed(failure).result())
     return RunOutcome(task.id, task.status, None)
-
-
-def _result_of(task: Task) -> TaskResult:
-    try:
-        return msgspec.convert(task.result, TaskResult)
-    except msgspec.ValidationError:
-        raise NoRun(root_id=task.id, name=task.name) from None
 
 
 async def _failure(store: TaskStore, task: Task) -> tuple[TaskFailed, bool]:

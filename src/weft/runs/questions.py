@@ -203,10 +203,8 @@ class Questions:
             return False
         waiting: set[str] = set()
         for opened, _ in self._waiting.values():
-            ancestor: OpenStep | None = opened
-            while ancestor is not None:
-                waiting |= {ancestor.key, _spawner_of(ancestor.key)}
-                ancestor = ancestor.parent
+            for step in (opened, *opened.ancestors()):
+                waiting |= {step.key, _spawner_of(step.key)}
         return all(step.is_composite or step.key in waiting for step in self._journal.open_steps())
 
     async def _suspend(self) -> None:

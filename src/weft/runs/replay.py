@@ -2,8 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from enum import Enum
-from itertools import count
+from itertools import count, takewhile
 
 from weft.evaluator.effects import Step
 from weft.ids import TaskId
@@ -12,15 +11,6 @@ from weft.runs.errors import ReplayDiffers, StepsLeft
 from weft.store.models import StoredStep
 from weft.tasks.record import JsonObject, Status, Task
 from weft.tasks.steps import Usage, step_fields, unrecorded_usage
-
-
-class ReplayAction(Enum):
-    """What replay does with a recorded step."""
-
-    GIVEN = "given"
-    """Give the recorded result or failure."""
-    PERFORMED = "performed"
-    """Perform the step again: the record has no outcome that counts."""
 
 
 class RecordedSteps:
@@ -115,10 +105,8 @@ class RecordedSteps:
     def _must_be_reached(self, key: str) -> bool:
         """Return whether the program must reach the step on replay; not if a model session spawned it."""
         task = self._by_key[key].task
-        has_outcome = (
-            task.status in (Status.COMPLETED, Status.FAILED) and self.action_for(task) is ReplayAction.GIVEN
-        )
-        if not has_outcome or "#" in key or "?" in key:
+        has_ended = task.status in (Status.COMPLETED, Status.FAILED) and has_outcome(task)
+        if not has_ended or "#" in key or "?" in key:
             return False
         while key:
             key = key.rpartition("/")[0]
@@ -127,19 +115,25 @@ class RecordedSteps:
                 return False
         return True
 
-    def action_for(self, task: Task) -> ReplayAction:
-        """Return whether the recorded outcome is given, or the step performed again."""
-        fields = step_fields(task)
-        if is_step_cancelled(task):
-            return ReplayAction.GIVEN  # the program gets it as a failure
-        has_failure = task.status is Status.FAILED and fields.failure is not None
-        has_outcome = task.status is Status.COMPLETED or has_failure
-        return ReplayAction.GIVEN if has_outcome and not fields.ended_run else ReplayAction.PERFORMED
+    def prior_usage(self, key: str, task: Task) -> Usage:
+        """Return the usage of earlier attempts at a session that none of its recorded turns contains."""
+        records = (self.kept(f"{key}#{number}") for number in count(1))
+        parts = (record.task for record in takewhile(bool, records) if record is not None)
+        return unrecorded_usage(task, parts)
 
 
 def _differs(found: StoredStep, name: str, span: Span) -> ReplayDiffers:
     before = f"'{found.task.name}'" + (" with other inputs" if found.task.name == name else "")
     return ReplayDiffers(key=found.key, span=span, before=before, now=f"'{name}'")
+
+
+def has_outcome(task: Task) -> bool:
+    """Return whether replay gives the recorded result or failure; otherwise the step is performed again."""
+    if is_step_cancelled(task):
+        return True  # the program gets it as a failure
+    fields = step_fields(task)
+    has_failed = task.status is Status.FAILED and fields.failure is not None
+    return (task.status is Status.COMPLETED or has_failed) and not fields.ended_run
 
 
 def is_step_cancelled(task: Task) -> bool:
@@ -149,17 +143,6 @@ def is_step_cancelled(task: Task) -> bool:
 
 def resumable(found: StoredStep | None) -> Task | None:
     """Return the record if the step can be resumed in it; a cancelled or completed step gets a new record."""
-    is_over = found is None or found.task.status in (Status.CANCELLED, Status.COMPLETED)
-    return None if found is None or is_over else found.task
-
-
-def prior_usage(past: RecordedSteps, key: str, task: Task) -> Usage:
-    """Return the usage of earlier attempts that no recorded turn contains."""
-    return unrecorded_usage(task, _parts(past, key))
-
-
-def _parts(past: RecordedSteps, key: str) -> Iterator[Task]:
-    """Yield the turns and tool calls of a session that an earlier attempt recorded."""
-    numbers = count(1)
-    while found := past.kept(f"{key}#{next(numbers)}"):
-        yield found.task
+    if found is None or found.task.status in (Status.CANCELLED, Status.COMPLETED):
+        return None
+    return found.task

@@ -39,7 +39,7 @@ class Fork:
     def __init__(self, steps: Sequence[StoredStep], from_key: str, *, is_reusing: bool = True) -> None:
         position = program_position_of_key(from_key)
         self._before = {step.key: step for step in steps if program_position_of_key(step.key) < position}
-        self._original_ids = frozenset(step.task.id for step in steps)
+        self.original_ids = frozenset(step.task.id for step in steps)
         self.is_reusing = is_reusing
 
     @classmethod
@@ -62,9 +62,6 @@ class Fork:
         has_failed = step.task.status is Status.FAILED and fields.failure and not fields.ended_run
         return step.task if step.task.status is Status.COMPLETED or has_failed else None
 
-    def is_of_old_run(self, task_id: TaskId) -> bool:
-        return task_id in self._original_ids
-
 
 class ReusableResults:
     """Results of other runs of the same owner that this run can reuse.
@@ -76,10 +73,9 @@ class ReusableResults:
     def __init__(self, store: TaskStore, journal: Journal, fork: Fork | None, *, is_reusing: bool) -> None:
         self._store = store
         self._journal = journal
-        self._fork = fork
         self._is_reusing = is_reusing
-        self._linked = journal.past.sources
-        """Steps that recorded steps of this run already link to."""
+        self._excluded = journal.past.sources | (frozenset() if fork is None else fork.original_ids)
+        """Steps that recorded steps already link to, and those of a fork's original run, found by key."""
         self._candidates: dict[str, list[TaskId]] = {}
         """Candidates by digest, last first. Empty lists are kept: a loop then queries the store once."""
 
@@ -107,29 +103,19 @@ class ReusableResults:
         looking = self._queries[reuse_hash] = asyncio.Event()
         try:
             found = await self._store.reusable_steps(
-                reuse_hash, user_id=self._journal.user_id, besides=self._journal.tree_id
+                reuse_hash, user_id=self._journal.run.user_id, besides=self._journal.run.task_tree_id
             )
-            self._candidates[reuse_hash] = [one for one in reversed(found) if self._may_reuse(one)]
+            self._candidates[reuse_hash] = [one for one in reversed(found) if one not in self._excluded]
         finally:
             del self._queries[reuse_hash]
             looking.set()
-
-    def _may_reuse(self, task_id: TaskId) -> bool:
-        """Return whether the step is unused. A fork finds steps of its original run by key instead."""
-        return task_id not in self._linked and not (
-            self._fork is not None and self._fork.is_of_old_run(task_id)
-        )
 
 
 DIGEST_BYTES = 20
 
 
-def _type_name(value: Any) -> str:
-    """Return the type name for a value that is not JSON, such as a function, which is part of the program."""
-    return type(value).__name__
-
-
-_encode = msgspec.json.Encoder(enc_hook=_type_name, order="deterministic").encode
+# A value that is not JSON, such as a function, which is part of the program, counts by its type.
+_encode = msgspec.json.Encoder(enc_hook=lambda value: type(value).__name__, order="deterministic").encode
 
 
 def digest(*parts: Any) -> str:

@@ -33,17 +33,13 @@ async def is_run(store: TaskStore, task: Task) -> bool:
     return method not in BUILT_IN_IDS and bool(await store.known_templates({read_name(method).name}))
 
 
-def argument_problems(
-    template: RegisteredTemplate, inputs: JsonObject, path: str = "inputs"
-) -> list[Problem]:
-    """Return the problems of the inputs as arguments of the template."""
-    return list(problems_of(validator_for(_schema_text(template)), inputs, path))
-
-
-def check_arguments(template: RegisteredTemplate, inputs: JsonObject) -> None:
+def check_arguments(template: RegisteredTemplate, inputs: JsonObject, *, is_running: bool = False) -> None:
     """Raise InvalidTasks if the inputs do not match the template; secrets are checked when it runs."""
-    schema = template.facts.input_schema
-    problems = known_problems(validator_for(_schema_text(template)), schema, inputs, "inputs")
+    validator, schema = validator_for(_schema_text(template)), template.facts.input_schema
+    if is_running:
+        problems = list(problems_of(validator, inputs, "inputs"))
+    else:
+        problems = known_problems(validator, schema, inputs, "inputs")
     if problems:
         raise InvalidTasks(problems)
 
@@ -90,14 +86,11 @@ def _possible_template(task: Task) -> str | None:
 def _task_problems(task: Task, template: RegisteredTemplate | UnknownTemplate) -> list[Problem]:
     if isinstance(template, UnknownTemplate):
         is_certain = method_of(task) == TEMPLATE  # otherwise another worker may have an executor of that name
-        return [_unknown(task, template)] if is_certain else []
+        wanted, found = "a registered template", shown(template.name)
+        return [Problem("params", template.message, wanted, found, task.name)] if is_certain else []
     path = joined(task.name, "inputs")
     validator = validator_for(_schema_text(template))
     return known_problems(validator, template.facts.input_schema, task.inputs, path, mapped_names(task))
-
-
-def _unknown(task: Task, error: UnknownTemplate) -> Problem:
-    return Problem("params", error.message, "a registered template", shown(error.name), task.name)
 
 
 def _schema_text(template: RegisteredTemplate) -> bytes:
