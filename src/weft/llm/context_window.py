@@ -16,7 +16,6 @@ from weft.llm.payload import AssistantMessage, HandlerPayload, Message, PayloadM
 from weft.llm.protocol import Model
 from weft.llm.session import Session
 from weft.llm.tool_calls import find_tools
-from weft.secrets.registry import redact
 
 SHARE = 0.75
 """Share of the free context window for data from memory; the response and later turns need the remainder."""
@@ -65,7 +64,7 @@ async def measure_context_window(
     step: Step, call: ModelCall, model: Model, tools: Tools | None, settings: HandlerSettings, clock: Clock
 ) -> ContextWindow:
     """Return the measured context window of a task that a handler with the same arguments will run."""
-    definitions = (await find_tools(call.tools, tools, redact=redact, spawn=step.spawn)).definitions
+    definitions = (await find_tools(call.tools, tools, spawn=step.spawn)).definitions
 
     def session(context: DataContext) -> Session:
         return Session(

@@ -5,7 +5,7 @@ response is data, which is neither evaluated nor searched for placeholders.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -39,7 +39,7 @@ from weft.llm.telemetry import request, tool_span
 from weft.llm.tool_calls import Toolset, find_tools
 from weft.llm.turn_log import TurnJournal
 from weft.llm.usage import count_attempts
-from weft.secrets.registry import redact as redact_secrets
+from weft.secrets.registry import redact
 from weft.secrets.truncation import cut
 
 MAX_TOOL_USES = 32
@@ -65,7 +65,6 @@ class Handler:
         clock: Clock | None = None,
         *,
         is_streaming: bool = False,
-        redact: Callable[[str], str] = redact_secrets,
     ) -> None:
         self.model = model
         self.tools = tools
@@ -75,7 +74,6 @@ class Handler:
         self.clock = clock or SystemClock()
         self.is_streaming = is_streaming
         """Whether responses are streamed and emitted as TextArrived events."""
-        self.redact = redact
 
     async def run(
         self,
@@ -143,8 +141,7 @@ class _SessionRun:
         if call.tools and not handler.model.features.has_tools:
             message = f"the task lists tools, but '{handler.model.id}' cannot call tools"
             raise TaskFailed(TaskFailure("configuration_error", message))
-        spawn = self._step.spawn
-        tools = await find_tools(call.tools, handler.tools, redact=handler.redact, spawn=spawn)
+        tools = await find_tools(call.tools, handler.tools, spawn=self._step.spawn)
         session = self._session = Session(
             self._step.key,
             call,
@@ -184,10 +181,11 @@ class _SessionRun:
         """Reserve, send and charge the next request, and return its response."""
         model = self._handler.model
         try:
-            tokens = await self._begin_turn(session)
-            reservation = await reserve_turn(model, self._account, tokens)
+            reservation = await reserve_turn(model, self._account, await session.begin_turn())
         except BudgetExceeded as error:
             raise _with_content(error, session.content) from None
+        except TaskFailed as error:
+            raise self._exhausted(session, error) from None
         except ModelError as error:
             raise self._model_failed(session, error) from error
         self._is_bound = reservation.max_tokens is not None
@@ -254,7 +252,7 @@ class _SessionRun:
             self._tool_context,
             step_key=key,
             template=self._call.template or self._tool_context.template,
-            spawn=self._spawner(key) if name == SPAWN_TOOL else None,
+            spawn=make_spawner(self._step, key, self._handler.on_event) if name == SPAWN_TOOL else None,
         )
         if tools.argument_problem(tool, use) is None:
             self._called_tools.append(name)
@@ -270,12 +268,8 @@ class _SessionRun:
         self._handler.on_event(ToolCalled(self._step.key, name, is_error=message.is_error))
         return message
 
-    def _spawner(self, key: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
-        """Return the function that spawns a subtask. The number at the end of the key identifies it."""
-        return make_spawner(self._step, int(key.rpartition("#")[2]), self._handler.on_event)
-
     def _refuse(self, tools: Toolset, use: ToolUse, reason: str) -> ToolMessage:
-        name = cut(use.name, MAX_SHOWN_CHARACTERS, "", redact=self._handler.redact)
+        name = cut(use.name, MAX_SHOWN_CHARACTERS, "")
         self._handler.on_event(ToolRefused(self._step.key, name, reason))
         if len(self._refusals) < MAX_REFUSALS_KEPT:
             self._refusals.append({"tool": name, "reason": reason})
@@ -316,13 +310,6 @@ class _SessionRun:
             )
             self._handler.journal.record_facts(facts)
 
-    async def _begin_turn(self, session: Session) -> int:
-        """Begin a turn and return the tokens of its payload; raise TaskFailed with the usage so far."""
-        try:
-            return await session.begin_turn()
-        except TaskFailed as error:
-            raise self._exhausted(session, error) from None
-
     def _exhausted(self, session: Session, failed: TaskFailed) -> TaskFailed:
         """Return the failure with the usage so far, which is charged although a limit ended the session."""
         if not self._turns or not isinstance(failed.error, ResourceExhaustion):
@@ -331,7 +318,7 @@ class _SessionRun:
         return type(failed)(error, span=failed.span, code=failed.problem.code)
 
     def _model_failed(self, session: Session, error: ModelError) -> TaskFailed:
-        message = self._handler.redact(error.message)
+        message = redact(error.message)
         if isinstance(error, ContextTooLong):
             return self._exhausted(session, session.context_exhausted(message))
         details: dict[str, Any] = {"is_transient": error.is_transient}

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, structs
@@ -208,7 +210,7 @@ class ConfiguredModels:
             if name in self._models:
                 return self._models[name]
             # In a thread: the import takes a second and must not block the event loop.
-            await asyncio.to_thread(_import_clients)
+            await asyncio.to_thread(import_module, "weft.llm.providers.model")
             from weft.llm.providers.client import Connection
             from weft.llm.providers.model import ProviderModel
 
@@ -224,18 +226,10 @@ class ConfiguredModels:
         if self._on_fallback is None:
             return
         tell, self._on_fallback = self._on_fallback, None
-        keys = [
-            variable
-            for variables in KEY_VARIABLES.values()
-            for variable in variables
-            if self._environment.get(variable, "").strip()
-        ]
+        variables = chain.from_iterable(KEY_VARIABLES.values())
+        keys = [variable for variable in variables if self._environment.get(variable, "").strip()]
         why = f"{keys[0]} is set, but no model is chosen" if keys else "no provider is configured"
         tell(
             f"{why}: using the embedded model {found.id} "
             "(set WEFT_MODEL, or default in [models] of weft.toml)"
         )
-
-
-def _import_clients() -> None:
-    import weft.llm.providers.model  # noqa: F401

@@ -1,7 +1,7 @@
 """Puts a prompt together: system prompt, data, history and messages of a task, and where each came from."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from weft.limits import MAX_SHOWN_CHARACTERS
 from weft.llm.payload import AssistantMessage, Message, UserMessage
 from weft.llm.protocol import Features
 from weft.llm.subtasks import format_result
-from weft.secrets.registry import redact as redact_secrets
+from weft.secrets.registry import redact
 from weft.tasks.steps import PromptPart, RequestFacts
 
 FILE, BINDING, INPUT, OUTPUTS = "file_content", "inherited_binding", "input", "previous_outputs"
@@ -50,21 +50,10 @@ def with_inherited(context: DataContext, call: ModelCall) -> DataContext:
     payload = call.context
     inherited = {name: value for name, value in payload.inherited.items() if name not in call.mentioned}
     inputs = {name: call.inputs[name] for name in call.unmentioned if name not in payload.inherited}
-    outputs = []
+    items = [*context.items, *_value_items(inherited, BINDING), *_value_items(inputs, INPUT)]
     if payload.previous_outputs is not None:
-        outputs = [MatchItem(id="steps", content=payload.previous_outputs, content_type=OUTPUTS)]
-    return DataContext(
-        retrieved_at=context.retrieved_at,
-        source_query=context.source_query,
-        items=(
-            *context.items,
-            *_value_items(inherited, BINDING),
-            *_value_items(inputs, INPUT),
-            *outputs,
-        ),
-        overall_summary=context.overall_summary,
-        metadata=context.metadata,
-    )
+        items.append(MatchItem(id="steps", content=payload.previous_outputs, content_type=OUTPUTS))
+    return structs.replace(context, items=tuple(items))
 
 
 def _value_items(values: Mapping[str, Any], kind: str) -> Iterator[MatchItem]:
@@ -72,9 +61,7 @@ def _value_items(values: Mapping[str, Any], kind: str) -> Iterator[MatchItem]:
         yield MatchItem(id=name, content=as_text(value), content_type=kind)
 
 
-def render_context(
-    context: DataContext, redact: Callable[[str], str] = redact_secrets
-) -> tuple[str | None, list[PromptPart]]:
+def render_context(context: DataContext) -> tuple[str | None, list[PromptPart]]:
     """Return the data context as text for `payload.context`, and its parts; None if it is empty.
 
     No content can close its tag or open another one, because the tag name occurs in no content. Secrets in
@@ -107,14 +94,10 @@ def _tagged(mark: str, kind: str, name: str, content: str) -> str:
 
 def _unused_mark(texts: Sequence[str]) -> str:
     mark, number = MARK, 0
-    while _contains(texts, mark):
+    while any(mark in text.lower() for text in texts):
         number += 1
         mark = f"{MARK}-{number}"
     return mark
-
-
-def _contains(texts: Iterable[str], mark: str) -> bool:
-    return any(mark in text.lower() for text in texts)
 
 
 _JSON_ONLY = "Answer with one JSON value and nothing else: no words before or after it, no code fence."

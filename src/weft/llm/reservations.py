@@ -1,6 +1,7 @@
 """Reserves the worst-case tokens and cost of a model request against the budget, and settles them."""
 
 import logging
+from bisect import bisect_right
 from math import inf
 
 from msgspec import Struct, structs
@@ -141,16 +142,7 @@ def _longest_output(model: Model, input_tokens: int, unknown: int) -> int:
 
 def _affordable_output(model: Model, input_tokens: int, output: int, money: float) -> int:
     """Return how many output tokens `money` pays for: a binary search, because prices can have tiers."""
-    if _cost(model, input_tokens, output) <= money:
-        return output
-    enough, too_much = 0, output
-    while too_much - enough > 1:
-        middle = (enough + too_much) // 2
-        if _cost(model, input_tokens, middle) <= money:
-            enough = middle
-        else:
-            too_much = middle
-    return enough
+    return bisect_right(range(1, output + 1), money, key=lambda tokens: _cost(model, input_tokens, tokens))
 
 
 def _cost(model: Model, input_tokens: int, output_tokens: int) -> float:

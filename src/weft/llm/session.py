@@ -69,7 +69,7 @@ class Session:
 
     async def tokens(self) -> int:
         """Count the tokens of the next payload, with the whole history."""
-        return await self._count()
+        return await self._model.count_tokens(self.construct_payload())
 
     @property
     def metrics(self) -> ResourceMetrics:
@@ -148,7 +148,7 @@ class Session:
 
     async def _fit_history(self) -> int:
         """Drop the oldest turns of the history until the payload fits; return the tokens of the payload."""
-        tokens, limit = await self._count(), self.context_limit
+        tokens, limit = await self.tokens(), self.context_limit
         if not limit or tokens <= limit:
             return tokens
         # A binary search for the number of turns to keep: `least` fits or is 0, more than `most` do not fit.
@@ -157,21 +157,18 @@ class Session:
         while least < most:
             middle = (least + most + 1) // 2
             self._history = history[len(history) - middle :]
-            if await self._count() <= limit:
+            if await self.tokens() <= limit:
                 least = middle
             else:
                 most = middle - 1
         self._history = history[len(history) - least :]
         self.turns_left_out += len(history) - least
-        tokens = await self._count()
+        tokens = await self.tokens()
         if tokens > limit:
             self._tokens, self._peak_tokens = tokens, max(self._peak_tokens, tokens)
             message = f"the request takes {tokens} tokens; {self._model.id} accepts at most {limit} here"
             raise self.context_exhausted(message)
         return tokens
-
-    async def _count(self) -> int:
-        return await self._model.count_tokens(self.construct_payload())
 
     def _warn(self, resource: str, used: int, limit: int) -> None:
         if limit and used >= limit * self._settings.warning_threshold and resource not in self._warned:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from weft.evaluator.conversion import result_json_for_model
-from weft.evaluator.effects import Spawn, Step, Subtask
+from weft.evaluator.effects import Step
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.output_parsing import BadOutput, parse_output
 from weft.evaluator.tools import ToolUse
@@ -17,18 +17,22 @@ from weft.llm.payload import ToolMessage
 
 
 def make_spawner(
-    step: Step, number: int, on_event: OnEvent
+    step: Step, key: str, on_event: OnEvent
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None:
     """Return a function that runs a requested subtask; None if the step may not spawn subtasks.
 
-    `number` identifies the request within the step, as `Spawn.begin` demands.
+    The number at the end of `key`, that of the tool call, identifies the request within the step.
     """
     spawn = step.spawn
     if spawn is None:
         return None
 
     async def perform(request: dict[str, Any]) -> dict[str, Any]:
-        subtask = _begin(spawn, request, number, step.key, on_event)
+        try:
+            subtask = spawn.begin(request, int(key.rpartition("#")[2]))
+        except TaskFailed as error:
+            on_event(SubtaskRefused(step.key, error.error.message))
+            raise
 
         def emit(status: Literal["started", "completed", "failed", "cancelled"]) -> None:
             on_event(SubtaskChanged(step.key, subtask.key, subtask.template, subtask.depth, status))
@@ -46,14 +50,6 @@ def make_spawner(
         return result_json_for_model(result)
 
     return perform
-
-
-def _begin(spawn: Spawn, request: dict[str, Any], number: int, step_key: str, on_event: OnEvent) -> Subtask:
-    try:
-        return spawn.begin(request, number)
-    except TaskFailed as error:
-        on_event(SubtaskRefused(step_key, error.error.message))
-        raise
 
 
 def parse_continuation(text: str, key: str) -> ToolUse | None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 from math import isfinite
 from typing import Any
 
@@ -20,6 +20,7 @@ from weft.language.diagnostics import nearest_tool
 from weft.language.traversal import SPAWN_TOOL
 from weft.limits import MAX_INTEGER_BITS, MAX_JSON_DEPTH, MAX_SHOWN_CHARACTERS, clean_text
 from weft.llm.payload import ModelReply, ToolMessage
+from weft.secrets.registry import redact
 from weft.secrets.truncation import cut
 
 MAX_CHARACTERS = 64
@@ -58,27 +59,21 @@ class BadArguments(Exception):
 class Toolset:
     """The tools of one task, by wire name. `spawn` defines the spawn tool; None if it is not allowed."""
 
-    def __init__(
-        self, tools: dict[str, Tool], *, redact: Callable[[str], str], spawn: Spawn | None = None
-    ) -> None:
+    def __init__(self, tools: dict[str, Tool], spawn: Spawn | None = None) -> None:
         self._tools = tools
         self._spawn = spawn
         self._by_name = {tool.definition.name: tool for tool in tools.values()}
-        self._redact = redact
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """Return the definitions to send to the model, with names that providers accept."""
+        current = {tool.definition.name: tool.definition for tool in self._tools.values()}
+        if self._spawn is not None and SPAWN_TOOL in current:
+            current[SPAWN_TOOL] = self._spawn.definition()  # lists the available templates
         return tuple(
-            msgspec.structs.replace(self._current_definition(tool.definition), name=name)
+            msgspec.structs.replace(current[tool.definition.name], name=name)
             for name, tool in self._tools.items()
         )
-
-    def _current_definition(self, definition: ToolDefinition) -> ToolDefinition:
-        """Return the definition; for the spawn tool, the one that lists the available templates."""
-        if self._spawn is None or definition.name != SPAWN_TOOL:
-            return definition
-        return self._spawn.definition()
 
     def find(self, name: str) -> Tool | None:
         """Find a tool by its wire name or its own name; None if the template does not list it."""
@@ -118,16 +113,10 @@ class Toolset:
         """Redact secrets, clean and truncate the text."""
         text = clean_text(text)
         end = f"\n[cut here: {len(text)} characters in all]"
-        return cut(text, MAX_RESULT_CHARACTERS, end, redact=self._redact)
+        return cut(text, MAX_RESULT_CHARACTERS, end)
 
 
-async def find_tools(
-    names: tuple[str, ...],
-    tools: Tools | None,
-    *,
-    redact: Callable[[str], str],
-    spawn: Spawn | None = None,
-) -> Toolset:
+async def find_tools(names: tuple[str, ...], tools: Tools | None, *, spawn: Spawn | None = None) -> Toolset:
     """Find tools by name; raise TaskFailed if one is unknown or its server cannot be reached."""
     found: dict[str, Tool] = {}
     for provider_name, name in wire_names(names).items():
@@ -142,7 +131,7 @@ async def find_tools(
             message = f"the task lists the tool '{name}', which does not exist{hint}"
             raise TaskFailed(TaskFailure("configuration_error", message))
         found[provider_name] = tool
-    return Toolset(found, redact=redact, spawn=spawn)
+    return Toolset(found, spawn)
 
 
 def _valid_arguments(tool: Tool, use: ToolUse) -> dict[str, Any]:
@@ -219,46 +208,36 @@ def sound_reply(reply: ModelReply) -> ModelReply:
     """Make the tool calls of a reply valid Unicode and JSON; bad arguments become a text with the reason."""
     if not reply.tool_uses:
         return reply
-    return msgspec.structs.replace(reply, tool_uses=tuple(_clean_use(use) for use in reply.tool_uses))
-
-
-def _clean_use(use: ToolUse) -> ToolUse:
-    return ToolUse(id=clean_text(use.id), name=clean_text(use.name), arguments=_clean_arguments(use))
+    uses = [
+        ToolUse(id=clean_text(use.id), name=clean_text(use.name), arguments=_clean_arguments(use))
+        for use in reply.tool_uses
+    ]
+    return msgspec.structs.replace(reply, tool_uses=tuple(uses))
 
 
 def _clean_arguments(use: ToolUse) -> dict[str, Any] | str:
-    if isinstance(use.arguments, str):
-        return clean_text(use.arguments)
     try:
-        found: dict[str, Any] = _Sanitizer().sanitize(use.arguments, MAX_JSON_DEPTH)
+        cleaned: dict[str, Any] | str = _sanitize(use.arguments, MAX_JSON_DEPTH, count(1))
     except ValueError as error:
         return f"left out, because {error}"
-    return found
+    return cleaned
 
 
-class _Sanitizer:
-    """Sanitizes one value and limits the number of its parts, because a cyclic list never ends."""
+def _sanitize(value: Any, levels: int, numbers: Iterator[int]) -> Any:
+    """Return the value with valid Unicode; raise ValueError if it is too large or not JSON.
 
-    def __init__(self) -> None:
-        self._parts = 0
-
-    def sanitize(self, value: Any, levels: int) -> Any:
-        """Return the value with valid Unicode; raise ValueError if it is too large or not JSON."""
-        self._parts += 1
-        if self._parts > MAX_PARTS:
-            raise ValueError(f"they have more than {MAX_PARTS} parts")
-        if isinstance(value, str):
-            return clean_text(value)
-        if isinstance(value, list | tuple | dict):
-            if levels == 0:
-                raise ValueError(f"they are nested deeper than {MAX_JSON_DEPTH} levels")
-            if isinstance(value, dict):
-                return {clean_text(str(key)): self.sanitize(item, levels - 1) for key, item in value.items()}
-            return [self.sanitize(item, levels - 1) for item in value]
-        return _check_scalar(value)
-
-
-def _check_scalar(value: Any) -> Any:
+    `numbers` counts its parts: a cyclic list never ends.
+    """
+    if next(numbers) > MAX_PARTS:
+        raise ValueError(f"they have more than {MAX_PARTS} parts")
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list | tuple | dict):
+        if levels == 0:
+            raise ValueError(f"they are nested deeper than {MAX_JSON_DEPTH} levels")
+        if isinstance(value, dict):
+            return {clean_text(str(key)): _sanitize(item, levels - 1, numbers) for key, item in value.items()}
+        return [_sanitize(item, levels - 1, numbers) for item in value]
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is no number of JSON")
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:

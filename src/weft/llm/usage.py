@@ -70,12 +70,11 @@ class Attempts:
         self._without_response: int | None = None
         """Number of requests without a response; None if the model does not report its requests."""
 
-    def enable(self) -> None:
-        """Declare that the model reports every request from now on."""
-        self._without_response = self._without_response or 0
-
     def add(self, count: int) -> None:
-        """Add 1 for a request that was sent, -1 for one that was answered or refused."""
+        """Add 1 for a request that was sent, -1 for one that was answered or refused.
+
+        From the first call on, 0 included, the model reports every request.
+        """
         self._without_response = (self._without_response or 0) + count
 
     def charged_requests(self, *, is_failed: bool) -> int:
@@ -107,7 +106,7 @@ def report_attempts() -> None:
     """
     attempts = _ATTEMPTS.get()
     if attempts is not None:
-        attempts.enable()
+        attempts.add(0)
 
 
 @contextmanager

@@ -3,16 +3,13 @@
 Use one of these functions for every text that is truncated and then shown.
 """
 
-from collections.abc import Callable
-
 from weft.secrets.registry import partial_match_start, redact
-from weft.secrets.registry import redact as redact_all
 
 MARGIN = 20_000
 """More characters than an encoded secret with line breaks has."""
 
 
-def cut(text: str, most: int, end: str = "...", *, redact: Callable[[str], str] = redact_all) -> str:
+def cut(text: str, most: int, end: str = "...") -> str:
     """Return the first `most` characters of the redacted text, and `end` if the text is longer.
 
     A text that is much longer than `most` is searched for secrets only at its beginning.
@@ -28,7 +25,7 @@ def cut(text: str, most: int, end: str = "...", *, redact: Callable[[str], str] 
 
 def cut_middle(text: str, most: int) -> str:
     """Return the redacted text; a note replaces the middle of one longer than `most` characters."""
-    shown = redact_all(text)
+    shown = redact(text)
     if len(shown) <= most:
         return shown
     half = most // 2
@@ -37,7 +34,7 @@ def cut_middle(text: str, most: int) -> str:
 
 def without_half(text: str) -> str:
     """Redact a text that other code has truncated, and remove the beginning of a secret at its end."""
-    return redact_all(text[: partial_match_start(text)])
+    return redact(text[: partial_match_start(text)])
 
 
 class RedactedStream:

@@ -128,7 +128,7 @@ class Says:
 def test_what_a_model_is_told() -> None:
     for offset in OFFSETS:
         tool = Says(around(MAX_RESULT_CHARACTERS + offset, MAX_RESULT_CHARACTERS + 100))
-        said = asyncio.run(Toolset({"t": tool}, redact=redact).call(tool, ToolUse(id="1", name="t"), CONTEXT))
+        said = asyncio.run(Toolset({"t": tool}).call(tool, ToolUse(id="1", name="t"), CONTEXT))
 
         assert not shows_part(KEY, said.content)
         assert "[cut here" in said.content

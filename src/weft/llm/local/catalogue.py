@@ -129,9 +129,6 @@ PROVIDER = "local"
 AUTO = "auto"
 
 
-_HASH_CHUNK = 1 << 20
-
-
 class LocalFile(Struct, frozen=True):
     """The file of an embedded model."""
 
@@ -160,6 +157,11 @@ def is_present(entry: Entry, folder: Path | None = None) -> bool:
         return file_of(entry, folder).stat().st_size == entry.size
     except OSError:
         return False
+
+
+WorkKind = Literal["partial", "checked", "made", "wheels"]
+"""What is stored beside the file of a model: the concatenated pieces during a download, the verified state of
+the file, the GGUF file while it is made from pieces of another format, and the downloaded packages."""
 
 
 class _VerifiedState(Struct, frozen=True):
@@ -193,12 +195,12 @@ def note_checked(entry: Entry, folder: Path | None = None) -> None:
     """Record that a model's file was verified; an error while writing is ignored."""
     with suppress(OSError):
         content = msgspec.json.encode(_current_state(entry, file_of(entry, folder)))
-        checked_file(entry, folder or models_folder()).write_bytes(content)
+        work_path(entry, folder or models_folder(), "checked").write_bytes(content)
 
 
 def _last_verified(entry: Entry, folder: Path | None) -> _VerifiedState | None:
     try:
-        content = checked_file(entry, folder or models_folder()).read_bytes()
+        content = work_path(entry, folder or models_folder(), "checked").read_bytes()
         return msgspec.json.decode(content, type=_VerifiedState)
     except (OSError, msgspec.DecodeError):
         return None
@@ -220,26 +222,21 @@ def locate(name: str = AUTO, folder: Path | None = None, makes: Makes = "text") 
 
     Raise ModelError.
     """
-    if name == AUTO:
-        entry = best(makes, folder)
-        if is_present(entry, folder):
-            require_unchanged(entry, folder)
-            return LocalFile(entry.name, file_of(entry, folder))
-        raise ModelError("configuration_error", f"no embedded model is installed: {how_to_get(entry)}")
     if is_path(name):
         path = Path(name).expanduser()
         if not path.is_file():
             raise ModelError("configuration_error", f"model file {path} does not exist")
         return LocalFile(name, path)
     try:
-        entry = find_entry(name)
+        entry = best(makes, folder) if name == AUTO else find_entry(name)
     except NoSuchEmbeddedModel as error:
         raise InvalidModel(
             "configuration_error", f"{error.message}; or use a path, local:/path/to/file.gguf"
         ) from None
     check_makes(entry.name, entry.makes, makes)
     if not is_present(entry, folder):
-        raise ModelError("configuration_error", f"{entry.name} is not installed: {how_to_get(entry)}")
+        missing = "no embedded model is installed" if name == AUTO else f"{entry.name} is not installed"
+        raise ModelError("configuration_error", f"{missing}: {how_to_get(entry)}")
     require_unchanged(entry, folder)
     return LocalFile(entry.name, file_of(entry, folder))
 
@@ -280,29 +277,11 @@ def how_to_get(entry: Entry) -> str:
     return f"weft models pull {alias} downloads it ({megabytes(entry.fetch_size)})"
 
 
-def partial_file(entry: Entry, folder: Path) -> Path:
-    """Return the path of the concatenated pieces during a download."""
-    return folder / f"{entry.name}.partial"
-
-
-def checked_file(entry: Entry, folder: Path) -> Path:
-    """Return the path of the file that records the verified state of the model's file."""
-    return folder / f"{entry.name}.checked"
-
-
-def made_file(entry: Entry, folder: Path) -> Path:
-    """Return the path of the GGUF file while it is made from pieces of another format."""
-    return folder / f"{entry.name}.made"
-
-
-def wheels_folder(entry: Entry, folder: Path) -> Path:
-    """Return the folder of the downloaded packages."""
-    return folder / f"{entry.name}.wheels"
+def work_path(entry: Entry, folder: Path, kind: WorkKind) -> Path:
+    """Return the path of a file or folder beside the model's file that belongs to it."""
+    return folder / f"{entry.name}.{kind}"
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_HASH_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

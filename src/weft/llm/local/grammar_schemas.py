@@ -6,6 +6,13 @@ from typing import Any
 from weft.llm.errors import ModelError
 
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_IMPLIED_TYPES = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems", "minItems", "maxItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+}
+"""Types of schemas without `type`, and the keywords that imply them."""
 
 
 def unusable(why: str) -> ModelError:
@@ -36,15 +43,9 @@ def types_of(schema: dict[str, Any]) -> list[str] | None:
         if not known:
             raise unusable("it contains an unknown `type`")
         return known
-    if any(name in schema for name in ("properties", "required", "additionalProperties")):
-        return ["object"]
-    if any(name in schema for name in ("items", "prefixItems", "minItems", "maxItems")):
-        return ["array"]
-    if any(name in schema for name in ("minLength", "maxLength", "pattern", "format")):
-        return ["string"]
-    if any(name in schema for name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")):
-        return ["number"]
-    return None
+    return next(
+        ([kind] for kind, words in _IMPLIED_TYPES.items() if not schema.keys().isdisjoint(words)), None
+    )
 
 
 def type_of(value: Any) -> set[str]:
@@ -67,13 +68,8 @@ def type_of(value: Any) -> set[str]:
 
 def is_plain_enum(items: dict[str, Any]) -> bool:
     """Return True if a schema has an `enum` and no other keyword that selects values."""
-    return isinstance(items.get("enum"), list) and not items.keys() & {
-        "$ref",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "const",
-    }
+    others = ("$ref", "allOf", "anyOf", "oneOf", "const")
+    return isinstance(items.get("enum"), list) and items.keys().isdisjoint(others)
 
 
 def values_of(schema: dict[str, Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from weft.aio import TurnQueue
+from weft.aio import TurnQueue, run_blocking
 from weft.errors import MissingExtra, text_of
 from weft.llm.errors import ContextTooLong, ModelError
 from weft.secrets.registry import register
@@ -203,7 +203,9 @@ class Runtime:
                 self._process = _Process(self.path, self.settings)
             process = self._process
         try:
-            await _wait_for_thread(process.loaded)
+            if not process.loaded.done():
+                await run_blocking(process.loaded.result)
+            process.loaded.result()
         except ModelError:
             with self._lock:
                 if self._is_closed:
@@ -409,20 +411,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write(data)
         await writer.drain()
     raise EOFError
-
-
-async def _wait_for_thread(future: "Future[None]") -> None:
-    """Wait for a future that a thread completes. Cancelling the wait does not affect the future."""
-    loop = asyncio.get_running_loop()
-    done = asyncio.Event()
-
-    def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(done.set)
-
-    future.add_done_callback(wake)
-    await done.wait()
-    future.result()
 
 
 def _start_worker() -> "tuple[subprocess.Popen[bytes], int]":

@@ -67,12 +67,14 @@ def access_to(
     base_url = provider.base_url or _base_url_of_environment(name, environment)
     variables = _key_variables(name, provider)
     variable = next((variable for variable in variables if environment.get(variable, "").strip()), None)
+    key = "" if variable is None else environment[variable].strip()
     if variable is None and (provider.api_key_env or base_url is None):
         raise ModelError(
-            "configuration_error", f"no key for '{name}': set the environment variable {_join_or(variables)}"
+            "configuration_error",
+            f"no key for '{name}': set the environment variable {' or '.join(variables)}",
         )
     if variable is not None:
-        _check_key(environment[variable].strip(), variable)
+        _check_key(key, variable)
     if needs_client:
         _require_packages(name, kind)
     if variable is not None:
@@ -81,7 +83,7 @@ def access_to(
         name=name,
         kind=kind,
         base_url=base_url,
-        key=ApiKey(environment[variable].strip()) if variable is not None else None,
+        key=ApiKey(key) if key else None,
         key_variable=variable,
         settings=provider,
     )
@@ -120,10 +122,6 @@ def _check_key(key: str, variable: str) -> None:
             f"the key in {variable} cannot be sent: it contains a line break, a control character or a "
             "character outside ASCII; copy it again",
         )
-
-
-def _join_or(variables: tuple[str, ...]) -> str:
-    return " or ".join(variables)
 
 
 def _require_packages(name: str, kind: ProviderKind) -> None:

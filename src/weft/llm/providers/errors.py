@@ -80,14 +80,17 @@ class Failures:
                 what = f"the key in {variable} is not accepted" if variable else "the server requires a key"
                 return self._refused("configuration_error", exception, what)
             case theirs.ModelNotFoundError():
-                refused = self._refused("configuration_error", exception, _unknown_model_message(exception))
+                suggested = getattr(exception, "suggested_model_id", None)
+                what = f"unknown model{f'; did you mean {suggested!r}?' if suggested else ''}"
+                refused = self._refused("configuration_error", exception, what)
                 return InvalidModel(refused.reason, refused.message)
-            case theirs.ModelHTTPError() if _is_transient(exception.status_code):
+            case theirs.ModelHTTPError(status_code=status) if status >= 500 or status in _TRANSIENT_STATUSES:
+                wait = exception.retry_after
                 return self._error(
                     "llm_error",
-                    f"status {exception.status_code}: {_provider_message(exception)}",
+                    f"status {status}: {_provider_message(exception)}",
                     is_transient=True,
-                    retry_after_seconds=_non_negative(exception.retry_after),
+                    retry_after_seconds=None if wait is None else max(0.0, wait),
                     partial_text=partial,
                 )
             case theirs.ModelHTTPError():
@@ -163,19 +166,6 @@ class Failures:
         if facts.get("partial_text") is not None:
             facts["partial_text"] = self._redactor.clean(facts["partial_text"]) or None
         return ModelError(reason, self._redactor.message(f"{self._model}: {text}"), **facts)
-
-
-def _is_transient(status: int) -> bool:
-    return status >= 500 or status in _TRANSIENT_STATUSES
-
-
-def _non_negative(retry_after: float | None) -> float | None:
-    return None if retry_after is None else max(0.0, retry_after)
-
-
-def _unknown_model_message(exception: theirs.ModelAPIError) -> str:
-    suggested = getattr(exception, "suggested_model_id", None)
-    return f"unknown model{f'; did you mean {suggested!r}?' if suggested else ''}"
 
 
 def _provider_message(exception: theirs.ModelAPIError) -> str:

@@ -40,9 +40,7 @@ class Kind:
     """The keywords that the provider enforces; its client or server drops, ignores or rejects others."""
     is_always_streamed = False
 
-    def make_provider(
-        self, name: str, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
-    ) -> Any:
+    def make_provider(self, name: str, key: str, base_url: str | None, http: "httpx2.AsyncClient") -> Any:
         """Return pydantic-ai's provider, with the client's own retries turned off, because weft retries.
 
         `base_url` is None for the provider's own address.
@@ -53,15 +51,13 @@ class Kind:
         """Return pydantic-ai's model of this name."""
         raise NotImplementedError
 
-    def _client_options(
-        self, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
-    ) -> dict[str, Any]:
+    def _client_options(self, key: str, base_url: str | None, http: "httpx2.AsyncClient") -> dict[str, Any]:
         return {
             "api_key": key,
             "base_url": base_url or self.home,
             "max_retries": 0,
-            "timeout": http_client.timeout,
-            "http_client": http_client,
+            "timeout": http.timeout,
+            "http_client": http,
         }
 
     def can_combine_tools(self, profile: Any) -> bool:
@@ -90,14 +86,12 @@ class OpenAi(Kind):
     home = "https://api.openai.com/v1"
     enforced = _BASIC | _BOUNDS | {"exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern"}
 
-    def make_provider(
-        self, name: str, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
-    ) -> Any:
+    def make_provider(self, name: str, key: str, base_url: str | None, http: "httpx2.AsyncClient") -> Any:
         from openai import AsyncOpenAI
         from pydantic_ai.providers.openai import OpenAIProvider
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-        client = AsyncOpenAI(**self._client_options(key, base_url, http_client))
+        client = AsyncOpenAI(**self._client_options(key, base_url, http))
         if base_url is None:
             return OpenAIProvider(openai_client=client)
         return OpenAICompatibleProvider(name, openai_client=client)
@@ -124,13 +118,11 @@ class Anthropic(Kind):
     enforced = _BASIC
     is_always_streamed = True  # it refuses requests for long responses without streaming
 
-    def make_provider(
-        self, name: str, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
-    ) -> Any:
+    def make_provider(self, name: str, key: str, base_url: str | None, http: "httpx2.AsyncClient") -> Any:
         from anthropic import AsyncAnthropic
         from pydantic_ai.providers.anthropic import AnthropicProvider
 
-        client = AsyncAnthropic(**self._client_options(key, base_url, http_client))
+        client = AsyncAnthropic(**self._client_options(key, base_url, http))
         return AnthropicProvider(anthropic_client=client)
 
     def make_model(self, name: str, provider: Any, profile: Any) -> "ClientModel":
@@ -158,12 +150,10 @@ class Google(Kind):
     home = "https://generativelanguage.googleapis.com"
     enforced = _BASIC | _BOUNDS | {"prefixItems", "oneOf"}
 
-    def make_provider(
-        self, name: str, key: str, base_url: str | None, http_client: "httpx2.AsyncClient"
-    ) -> Any:
+    def make_provider(self, name: str, key: str, base_url: str | None, http: "httpx2.AsyncClient") -> Any:
         from pydantic_ai.providers.google import GoogleProvider
 
-        return GoogleProvider(api_key=key, base_url=base_url or self.home, http_client=http_client)
+        return GoogleProvider(api_key=key, base_url=base_url or self.home, http_client=http)
 
     def make_model(self, name: str, provider: Any, profile: Any) -> "ClientModel":
         from pydantic_ai.models.google import GoogleModel

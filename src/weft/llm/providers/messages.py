@@ -95,18 +95,17 @@ def parameters_of(
     if says_schema and payload.output_schema is not None:
         instructions.append(json_instructions(payload.output_schema if held is None else held.schema))
     schema = held.schema if held is not None else payload.output_schema if is_json_mode else None
+    output = None
+    if schema is not None:
+        is_strict = None if held is None else held.is_strict
+        output = OutputObjectDefinition(json_schema=schema, name="answer", strict=is_strict)
     return ModelRequestParameters(
         function_tools=[_function_tool(tool) for tool in payload.tools],
         output_mode="text" if schema is None else "native" if held is not None else "prompted",
-        output_object=None if schema is None else _output_object(schema, held),
+        output_object=output,
         prompted_output_template=False,
         instruction_parts=[InstructionPart(content=text) for text in instructions],
     )
-
-
-def _output_object(schema: dict[str, Any], held: HeldOutput | None) -> OutputObjectDefinition:
-    is_strict = None if held is None else held.is_strict
-    return OutputObjectDefinition(json_schema=schema, name="answer", strict=is_strict)
 
 
 def _function_tool(tool: ToolDefinition) -> FunctionTool:
@@ -133,7 +132,11 @@ def parse_response(response: ModelResponse, model: str, held: HeldOutput | None)
     if not response.parts and response.finish_reason is None:
         raise ValueError("a response without parts and without a finish reason")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    uses = tuple(_tool_use(part) for part in response.parts if isinstance(part, ToolCallPart))
+    uses = tuple(
+        ToolUse(id=part.tool_call_id, name=part.tool_name, arguments=_arguments(part.args))
+        for part in response.parts
+        if isinstance(part, ToolCallPart)
+    )
     finish = _FINISH_REASONS.get(response.finish_reason, "other")
     usage = response.usage
     return ModelReply(
@@ -149,10 +152,6 @@ def parse_response(response: ModelResponse, model: str, held: HeldOutput | None)
         model=model,
         response_model=None if response.model_name is None else clean_text(response.model_name),
     )
-
-
-def _tool_use(part: ToolCallPart) -> ToolUse:
-    return ToolUse(id=part.tool_call_id, name=part.tool_name, arguments=_arguments(part.args))
 
 
 def _arguments(given: Any) -> dict[str, Any] | str:

@@ -31,7 +31,6 @@ from weft.llm.usage import attempt, report_attempts
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import ModelRequestParameters
-    from pydantic_ai.settings import ModelSettings
 
 
 class ProviderModel:
@@ -71,14 +70,8 @@ class ProviderModel:
         profile = self._client_model.profile
         output = self._parameters.output
         if output is None:
-            has_json_mode = profile.get("supports_json_object_output", False)
-            output = (
-                "held"
-                if profile.get("supports_json_schema_output", False)
-                else "asked"
-                if has_json_mode
-                else "none"
-            )
+            output = "asked" if profile.get("supports_json_object_output", False) else "none"
+            output = "held" if profile.get("supports_json_schema_output", False) else output
         return Features(
             context_window=self._prices.context_window,
             max_output_tokens=self._parameters.max_tokens,
@@ -147,10 +140,7 @@ class ProviderModel:
         sink.begin()
         with capture_response() as capture:
             try:
-                if is_streamed:
-                    response = await self._request_stream(payload, parameters, sink, capture)
-                else:
-                    response = await self._request_whole(payload, parameters, sink, capture)
+                response = await self._receive(payload, parameters, sink, capture, is_streamed=is_streamed)
                 reply = self._with_usage(parse_response(response, self.id, held), payload)
                 if _is_empty(reply, payload):
                     raise self._failures.empty_response()
@@ -165,37 +155,29 @@ class ProviderModel:
         # Raised outside the `except` block: its context must not be the client's exception with the request.
         raise detached(failed)
 
-    async def _request_whole(
+    async def _receive(
         self,
         payload: HandlerPayload,
         parameters: "ModelRequestParameters",
         sink: StreamSink,
         capture: ResponseCapture,
+        *,
+        is_streamed: bool,
     ) -> "ModelResponse":
-        if KINDS[self._connection.access.kind].is_always_streamed:
-            discarding_sink = StreamSink(lambda piece: None, self._max_tokens(payload))
-            response = await self._request_stream(payload, parameters, discarding_sink, capture)
-            sink.first_token_seconds = discarding_sink.first_token_seconds
-            return response
-        # Limits the whole response: the timeout of the client restarts with every blank that a server sends.
-        async with asyncio.timeout(self._seconds):
-            return await self._client_model.request(messages_of(payload), self._settings(payload), parameters)
-
-    async def _request_stream(
-        self,
-        payload: HandlerPayload,
-        parameters: "ModelRequestParameters",
-        sink: StreamSink,
-        capture: ResponseCapture,
-    ) -> "ModelResponse":
-        opening = self._client_model.request_stream(messages_of(payload), self._settings(payload), parameters)
-        return await read_stream(opening, sink, capture, self._seconds)
+        given = self._parameters
+        messages, settings = messages_of(payload), settings_of(payload, given.temperature, given.max_tokens)
+        if not is_streamed and not KINDS[self._connection.access.kind].is_always_streamed:
+            # Limits the whole response: the client's timeout restarts with every blank that a server sends.
+            async with asyncio.timeout(self._seconds):
+                return await self._client_model.request(messages, settings, parameters)
+        reading_sink = sink if is_streamed else StreamSink(lambda piece: None, self._max_tokens(payload))
+        opening = self._client_model.request_stream(messages, settings, parameters)
+        response = await read_stream(opening, reading_sink, capture, self._seconds)
+        sink.first_token_seconds = reading_sink.first_token_seconds
+        return response
 
     def _max_tokens(self, payload: HandlerPayload) -> int | None:
         return payload.metadata.max_tokens or self._parameters.max_tokens
-
-    def _settings(self, payload: HandlerPayload) -> "ModelSettings":
-        return settings_of(payload, self._parameters.temperature, self._parameters.max_tokens)
 
     def _held_output(self, payload: HandlerPayload) -> HeldOutput | None:
         """Return the output schema to send to the provider; None if the request must do without a schema."""

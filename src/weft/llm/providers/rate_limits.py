@@ -18,14 +18,11 @@ from weft.llm.providers.access import Access
 WINDOW_SECONDS = 60.0
 
 
-class WindowEntry:
+class WindowEntry(Struct, eq=False):
     """A number of requests or tokens, and when they were counted; an estimate until it is settled."""
 
-    __slots__ = ("amount", "at")
-
-    def __init__(self, at: float, amount: float) -> None:
-        self.at = at
-        self.amount = amount
+    at: float
+    amount: float
 
 
 class SlidingWindow:

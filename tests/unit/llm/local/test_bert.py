@@ -11,10 +11,10 @@ import pytest
 from tests.model_packages import make_packages
 from tests.tiny_bert import POSITIONS, SIZE, TinyBert, likeness
 from weft.llm.errors import ModelError
-from weft.llm.local.catalogue import Entry, Member, WrongContents, partial_file
+from weft.llm.local.catalogue import Entry, Member, WrongContents, work_path
 from weft.llm.local.download import pull
 from weft.llm.local.embeddings import MetadataValue, make_gguf, write
-from weft.llm.local.gguf import kind_of, read_metadata
+from weft.llm.local.gguf import read_metadata
 from weft.llm.local.models import EmbeddedModels
 
 NESTED = struct.pack("<4sIQQQI", b"GGUF", 3, 0, 1, 0, 9) + struct.pack("<IQ", 9, 1) * 5_000
@@ -55,7 +55,6 @@ def test_the_same_pieces_make_the_same_bytes_which_say_what_the_model_is(tiny: P
     assert made(tiny.parent, TinyBert().pieces()).read_bytes() == first
     facts = read_metadata(tiny)
     assert (facts.makes, facts.context_length, facts.embedding_length) == ("embeddings", POSITIONS, SIZE)
-    assert kind_of(f"local:{tiny}") == "embeddings"
 
 
 def bert_entry(tiny: Path, folder: Path) -> Entry:
@@ -106,7 +105,7 @@ def test_damaged_pieces_are_deleted(
     pieces[piece] = pieces[piece][:kept] + damage(len(pieces[piece]) - kept)
     entry, folder = bert_entry(tiny, tmp_path), tmp_path / "models"
     folder.mkdir()
-    partial_file(entry, folder).write_bytes(b"".join(pieces))
+    work_path(entry, folder, "partial").write_bytes(b"".join(pieces))
 
     with pytest.raises(WrongContents, match="it has been deleted"):
         pull(entry, folder)
@@ -153,12 +152,12 @@ def test_a_pull_that_has_all_pieces_makes_the_file_and_leaves_nothing_else(
     whole, pieces = tiny.read_bytes(), TinyBert().pieces()
     entry, folder = bert_entry(tiny, tmp_path), tmp_path / "models"
     folder.mkdir()
-    partial_file(entry, folder).write_bytes(b"".join(pieces))  # as a pull that was killed then has left it
+    work_path(entry, folder, "partial").write_bytes(b"".join(pieces))  # as a killed pull has left it
 
     assert pull(entry, folder).read_bytes() == whole
     assert {file.name for file in folder.iterdir()} == {"tiny.gguf", "tiny.lock", "tiny.checked"}
 
-    partial_file(entry, folder).write_bytes(b"".join(pieces))
+    work_path(entry, folder, "partial").write_bytes(b"".join(pieces))
     with pytest.raises(WrongContents, match=r"assembled file.*deleted"):
         pull(msgspec.structs.replace(entry, sha256="0" * 64), folder)
     assert {file.name for file in folder.iterdir()} == {"tiny.lock"}

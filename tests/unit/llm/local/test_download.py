@@ -26,9 +26,9 @@ from weft.llm.local.catalogue import (
     find_entry,
     is_present,
     models_folder,
-    partial_file,
     require_unchanged,
     sha256_of,
+    work_path,
 )
 from weft.llm.local.download import _bytes_in, pull, remove
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_removed_is_named(entry: Entry, folder: Path, tmp_path: P
 
 def test_a_model_is_not_removed_while_it_is_pulled(entry: Entry, folder: Path) -> None:
     folder.mkdir(parents=True)
-    partial_file(entry, folder).write_bytes(b"a piece")
+    work_path(entry, folder, "partial").write_bytes(b"a piece")
     with (folder / "tiny.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as a pull holds it
         with pytest.raises(CacheUnusable, match="tiny is being downloaded"):
