@@ -155,13 +155,10 @@ class LocalEffects(Effects):
     def ask_through(self, keep: RecordQuestion) -> None:
         """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
         here = self._ask_at_terminal
-        if not self._stores_questions and here is None:
-            return
-
-        async def ask(question: str, step_key: str) -> str:
-            return await keep(question, step_key, here)
-
-        self._tool_context = structs.replace(self._tool_context, ask_person=ask)
+        if self._stores_questions or here is not None:
+            self._tool_context = structs.replace(
+                self._tool_context, ask_person=lambda question, step_key: keep(question, step_key, here)
+            )
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         """Return the response of the model, with tokens and cost in its notes."""
@@ -172,28 +169,23 @@ class LocalEffects(Effects):
     ) -> TaskResult:
         """Return the response of the model; turns that the journal has recorded are replayed."""
         with _task_span(step, "atomic", call.template):
-            return await self._call_model(step, call, account, journal)
-
-    async def _call_model(
-        self, step: Step, call: ModelCall, account: BudgetAccount, journal: TurnJournal | None
-    ) -> TaskResult:
-        if call.subtype in AIDER_SUBTYPES:
-            return await self._run_aider(step, call)
-        handler = Handler(
-            await self._find_model(call.model, call.provider),
-            self._resources.tools() if call.tools else None,
-            self._resources.handler,
-            journal,
-            on_event=self._events(call),
-            clock=self._clock,
-            is_streaming=self._is_streaming,
-        )
-        context = await handler.journal.context(
-            TaskContext, lambda: self._context(step, call, account, handler)
-        )
-        tool_context = self._tool_context_of(step, account, handler.model)
-        result = await handler.run(step, call, account, context.data, tool_context)
-        return result.with_notes(**context.notes(call))
+            if call.subtype in AIDER_SUBTYPES:
+                return await self._run_aider(step, call)
+            handler = Handler(
+                await self._find_model(call.model, call.provider),
+                self._resources.tools() if call.tools else None,
+                self._resources.handler,
+                journal,
+                on_event=self._events(call),
+                clock=self._clock,
+                is_streaming=self._is_streaming,
+            )
+            context = await handler.journal.context(
+                TaskContext, lambda: self._context(step, call, account, handler)
+            )
+            tool_context = self._tool_context_of(step, account, handler.model)
+            result = await handler.run(step, call, account, context.data, tool_context)
+            return result.with_notes(**context.notes(call))
 
     async def _run_aider(self, step: Step, call: ModelCall) -> TaskResult:
         """Run aider, which calls the model itself: its usage is recorded when it has ended."""
@@ -261,14 +253,16 @@ class LocalEffects(Effects):
             return await call_by_name(self._resources.tools(), call, context)
 
     async def get_context(
-        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED
+        self,
+        step: Step,
+        query: ContextQuery,
+        account: BudgetAccount = UNLIMITED,
+        model: Model | None = None,
     ) -> dict[str, Any]:
-        """Query memory; raise TaskFailed if there is no index and it cannot be created."""
-        return await self._query_memory(step, query, account, None)
+        """Query memory; raise TaskFailed if there is no index and it cannot be created.
 
-    async def _query_memory(
-        self, step: Step, query: ContextQuery, account: BudgetAccount, model: Model | None
-    ) -> dict[str, Any]:
+        `model` ranks the matches, by default the default model.
+        """
         if self._memory.wants_ranking(query):
             model = model or await self._find_model(None)
         ranker = None if model is None else self._ranker(query, account, model)
@@ -302,7 +296,7 @@ class LocalEffects(Effects):
         """Return the context of a step's tools: how they ask a person, and query memory on its budget."""
 
         async def get_context(text: str) -> dict[str, Any]:
-            return await self._query_memory(step, ContextQuery(query=text), account, model)
+            return await self.get_context(step, ContextQuery(query=text), account, model)
 
         return structs.replace(self._tool_context, step_key=step.key, get_context=get_context)
 

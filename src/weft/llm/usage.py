@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -43,20 +44,13 @@ class UsageLedger:
         """Return the subtree total of each step with a model request and of its ancestors, sorted by key."""
         found: dict[str, Usage] = {}
         for entry in self.entries:
-            for key in _self_and_ancestors(entry.step_key):
+            for key in accumulate(entry.step_key.split("/"), "{}/{}".format):
                 found[key] = found.get(key, Usage()) + entry.usage
         return dict(sorted(found.items(), key=lambda item: _sort_key(item[0])))
 
     def templates(self) -> dict[str, str]:
         """Return the template names by step key, for the steps that a template made."""
         return {entry.step_key: entry.template for entry in self.entries if entry.template is not None}
-
-
-def _self_and_ancestors(step_key: str) -> Iterator[str]:
-    """Yield the keys of the enclosing steps, outermost first, then the key itself."""
-    parts = step_key.split("/")
-    for length in range(1, len(parts) + 1):
-        yield "/".join(parts[:length])
 
 
 def _sort_key(step_key: str) -> list[int]:

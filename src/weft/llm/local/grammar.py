@@ -44,14 +44,10 @@ def number_expression(schema: dict[str, Any]) -> str | None:
         return ANY_NUMBER
     low = -_LARGEST_INTEGER if low is None else max(low, -_LARGEST_INTEGER)
     high = _LARGEST_INTEGER if high is None else min(high, _LARGEST_INTEGER)
-    parts = [
-        *_between_integers(
-            math.ceil(low), math.floor(high), low if is_low_open else None, high if is_high_open else None
-        )
-    ]
-    if not parts:
-        parts = [*_decimals(low, high, is_low_open=is_low_open, is_high_open=is_high_open)]
-    return " | ".join(parts) if parts else None
+    excluded = {low} if is_low_open else set()
+    excluded |= {high} if is_high_open else set()
+    parts = list(_between_integers(math.ceil(low), math.floor(high), excluded))
+    return " | ".join(parts or _decimals(low, high, excluded)) or None
 
 
 def _bound(schema: dict[str, Any], closed: str, open_: str, choose: Any) -> tuple[float | None, bool]:
@@ -69,13 +65,10 @@ def _bound(schema: dict[str, Any], closed: str, open_: str, choose: Any) -> tupl
     return tightest, any(is_open for value, is_open in found if value == tightest)
 
 
-def _between_integers(first: int, last: int, not_low: float | None, not_high: float | None) -> Iterator[str]:
-    """Yield expressions of the integers from `first` to `last` and of the decimals between them.
-
-    `not_low` and `not_high` are excluded; None excludes nothing.
-    """
-    whole_first = first + (first == not_low)
-    whole_last = last - (last == not_high)
+def _between_integers(first: int, last: int, excluded: set[float]) -> Iterator[str]:
+    """Yield expressions of the integers from `first` to `last` and of the decimals between them."""
+    whole_first = first + (first in excluded)
+    whole_last = last - (last in excluded)
     if whole_first <= whole_last and (whole := _integers(whole_first, whole_last)):
         yield f'({whole}) (".0")?'
     if first >= last:
@@ -87,7 +80,7 @@ def _between_integers(first: int, last: int, not_low: float | None, not_high: fl
         yield f'"-" ({below}) {fraction}'
 
 
-def _decimals(low: float, high: float, *, is_low_open: bool, is_high_open: bool) -> Iterator[str]:
+def _decimals(low: float, high: float, excluded: set[float]) -> Iterator[str]:
     """Yield the decimals between two bounds without an integer between them, with at most three digits."""
     for digits in (1, 2, 3):
         scale = 10**digits
@@ -97,9 +90,7 @@ def _decimals(low: float, high: float, *, is_low_open: bool, is_high_open: bool)
         texts = [
             f'"{number / scale:.{digits}f}"'
             for number in range(first, last + 1)
-            if low <= number / scale <= high
-            and not (is_low_open and number / scale == low)
-            and not (is_high_open and number / scale == high)
+            if low <= number / scale <= high and number / scale not in excluded
         ]
         if texts:
             yield from texts
