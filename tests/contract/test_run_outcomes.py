@@ -7,8 +7,8 @@ import pytest
 
 from tests.runs_bench import RunsBench
 from weft.app.app import App
-from weft.app.next_step import next_step_hint
 from weft.app.programs import RunOptions, load_program
+from weft.app.run_records import next_step_hint
 from weft.evaluator.effects import ScriptOutcome
 from weft.evaluator.errors import TaskFailed
 from weft.evaluator.results import TaskFailure

@@ -11,7 +11,6 @@ from tests.engine_bench import QUICK
 from tests.invariants import check_over
 from tests.runs_bench import MortalStore, RunsBench
 from weft.app.app import App
-from weft.app.questions import SeveralQuestions
 from weft.effects.local import LocalEffects
 from weft.evaluator.effects import ScriptOutcome, ScriptRun, Step
 from weft.ids import TaskId
@@ -20,6 +19,7 @@ from weft.runs.outcome import RunOutcome
 from weft.store.protocol import EVERYONE, EventFilter, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.operations import AnswerTooLong, NoOpenQuestion
+from weft.tasks.questions import SeveralQuestions
 from weft.tasks.record import Dependency, Status, Task
 from weft.tasks.steps import StepFields, step_fields
 from weft.testing import models, tool_use

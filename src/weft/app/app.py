@@ -10,10 +10,9 @@ from msgspec import structs
 from weft.app import wiring
 from weft.app.host import EngineHost
 from weft.app.host import EngineLimits as EngineLimits
-from weft.app.questions import choose_question
 from weft.clock import SystemClock
 from weft.config.settings import working_folder
-from weft.engine.worker import is_dead_here
+from weft.engine.worker import Life, life_of
 from weft.executors.registry import BUILT_IN_IDS
 from weft.ids import TaskId, new_task_id
 from weft.secrets.references import register_named
@@ -41,7 +40,7 @@ from weft.tasks.operations import (
 )
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.program_params import TEMPLATE, in_folder
-from weft.tasks.questions import is_question, open_questions
+from weft.tasks.questions import choose_question, is_question, open_questions
 from weft.tasks.record import JsonObject, Status, Task, method_of
 from weft.tasks.states import InvalidTransition
 from weft.tasks.steps import with_digests
@@ -221,7 +220,7 @@ class App(EngineHost):
 
     async def workers(self) -> set[str]:
         """Return the workers of this store, except those of this machine whose process has died."""
-        return {worker for worker in await self.store.workers() if not is_dead_here(worker)}
+        return {worker for worker in await self.store.workers() if life_of(worker) is not Life.DEAD}
 
     async def questions(self, task_id: TaskId) -> tuple[Task, ...]:
         """Return the task itself if it is a question, otherwise the open questions of its flow."""

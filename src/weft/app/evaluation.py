@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.aio import run_sync
 from weft.effects.checks import Definition, KnownNames, require_valid
+from weft.effects.local import EffectHooks as EffectHooks
 from weft.effects.local import LocalEffects
 from weft.evaluator.budget import EvaluationLimits
 from weft.evaluator.effects import Effects
@@ -23,6 +24,7 @@ from weft.language.library import TaskLibrary
 from weft.language.reading import read_text as read_text
 from weft.language.source import NOWHERE
 from weft.language.traversal import used_names
+from weft.llm import events as events
 from weft.llm.protocol import Model, StaticModels
 from weft.llm.usage import UsageLedger as UsageLedger
 from weft.runs.files import library_path, load_definitions, read_file

@@ -59,25 +59,21 @@ async def _blocking_questions(app: App, summary: FlowSummary) -> Sequence[Task]:
 async def _exit_code(app: App, summary: FlowSummary) -> int:
     if not summary.is_over:  # a signal stopped it, here or in another process
         return EXIT_INTERRUPTED
-    if await _is_completed(app, summary):
+    if await _has(app, summary, Status.CANCELLED):
+        return EXIT_FAILED
+    if not await _has(app, summary, Status.PENDING) and not await _has(app, summary, Status.FAILED):
         return 0
     return EXIT_UNAVAILABLE if await _is_unavailable(app, summary) else EXIT_FAILED
 
 
-async def _is_completed(app: App, summary: FlowSummary) -> bool:
-    """Return whether every task completed; steps do not count: a program may handle their failures."""
-    for status in (Status.PENDING, Status.FAILED, Status.CANCELLED):
-        wanted = TaskFilter(tree=summary.root_id, status=status, with_steps=False, limit=1)
-        if summary.counts.get(status) and (await app.list(wanted)).total:
-            return False
-    return True
+async def _has(app: App, summary: FlowSummary, status: Status) -> bool:
+    """Return whether a task has this status; steps do not count: a program may handle their failures."""
+    wanted = TaskFilter(tree=summary.root_id, status=status, with_steps=False, limit=1)
+    return bool(summary.counts.get(status)) and bool((await app.list(wanted)).total)
 
 
 async def _is_unavailable(app: App, summary: FlowSummary) -> bool:
-    """Return whether tasks failed only for lack of a model or network, and no task was cancelled."""
-    wanted = TaskFilter(tree=summary.root_id, status=Status.CANCELLED, with_steps=False, limit=1)
-    if summary.counts.get(Status.CANCELLED) and (await app.list(wanted)).total:
-        return False
+    """Return whether tasks failed only for lack of a model or network."""
     wanted = TaskFilter(tree=summary.root_id, status=Status.FAILED, with_steps=False, limit=MAX_FAILED)
     failed = await app.list(wanted)
     for task in failed.tasks:

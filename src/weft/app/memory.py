@@ -1,18 +1,17 @@
 """Memory of a project: its index of files, and queries."""
 
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from weft.app.effect_hooks import EffectHooks
 from weft.config.settings import base_folder, read_project, working_folder
+from weft.effects.local import EffectHooks
 from weft.effects.memory import find_index, index_roots, open_index
 from weft.evaluator.effects import ContextQuery, Step
 from weft.memory.errors import RootUnavailable
 from weft.memory.files.git import commit_times
-from weft.memory.index.index import SqliteIndex
 from weft.memory.index.watch import outputs_of, watch_roots
 from weft.memory.protocol import IndexProgress as IndexProgress
 from weft.memory.protocol import IndexReport as IndexReport
@@ -30,7 +29,7 @@ def update_index(
     db: str | None, roots: Sequence[Path], on_wait: OnWait, on_progress: OnProgress | None
 ) -> IndexReport:
     """Index the new and changed files below the roots."""
-    with _closing(open_index(db, on_wait=on_wait)) as index:
+    with closing(open_index(db, on_wait=on_wait)) as index:
         return index.update(roots, on_progress)
 
 
@@ -38,7 +37,7 @@ def watch_index(
     db: str | None, roots: Sequence[Path], on_wait: OnWait, on_update: Callable[[IndexReport], None]
 ) -> None:
     """Update the index as files change, until interrupted; files that standard output goes to are ignored."""
-    with _closing(open_index(db, on_wait=on_wait)) as index:
+    with closing(open_index(db, on_wait=on_wait)) as index:
         watch_roots(index, roots, on_update, outputs=outputs_of((1, 2)))
 
 
@@ -47,7 +46,7 @@ def index_status(db: str | None) -> dict[str, Any]:
     found = find_index(db)
     if found is None:
         return EMPTY_STATUS
-    with _closing(found) as index:
+    with closing(found) as index:
         return index.status()
 
 
@@ -56,18 +55,10 @@ def drop_from_index(db: str | None, paths: Sequence[Path], on_wait: OnWait) -> i
     found = find_index(db, on_wait=on_wait)
     if found is None:
         return 0
-    with _closing(found) as index:
+    with closing(found) as index:
         before = len(index.status()["roots"])
         index.drop(list(paths) or None)
         return before - len(index.status()["roots"])
-
-
-@contextmanager
-def _closing(index: SqliteIndex) -> Iterator[SqliteIndex]:
-    try:
-        yield index
-    finally:
-        index.close()
 
 
 def chosen_roots(paths: Sequence[str]) -> list[Path]:

@@ -384,7 +384,9 @@ async def arun(
     Raise InvalidProgram before anything is stored, RunFailed if the run failed, RunWaits if it waits for an
     answer.
     """
-    given = _all_inputs(inputs or {}, more_inputs)
+    if twice := (inputs or {}).keys() & more_inputs.keys():
+        raise TypeError(f"inputs given twice: {', '.join(sorted(twice))}")
+    given = {**(inputs or {}), **more_inputs}
     if model is not None and not isinstance(model, str):
         raise TypeError(
             "model must be the name of a model, which is stored with the run; weft.evaluate accepts a Model"
@@ -406,10 +408,3 @@ async def arun(
     if outcome.status is not Status.COMPLETED or outcome.result is None:
         raise RunFailed(outcome)
     return outcome.result.with_notes(root_id=outcome.root_id)
-
-
-def _all_inputs(inputs: Mapping[str, Any], more: Mapping[str, Any]) -> JsonObject:
-    twice = inputs.keys() & more.keys()
-    if twice:
-        raise TypeError(f"inputs given twice: {', '.join(sorted(twice))}")
-    return {**inputs, **more}

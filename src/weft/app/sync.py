@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from weft.aio import run_sync
@@ -57,9 +56,7 @@ class SyncApp:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         is_interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
         self.close(grace_seconds=INTERRUPT_GRACE_SECONDS if is_interrupted else None)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.engine.scheduler import Scheduler
     from weft.executors.protocol import Executor
     from weft.executors.registry import ExecutorRegistry
-    from weft.runs.executor import NewEffects, TemplateExecutor
+    from weft.runs.executor import NewEffects
     from weft.runs.program import StoredProgram
 
 
@@ -90,7 +90,9 @@ def new_engine(
     """
     from weft.engine.engine import Engine
     from weft.engine.limits import EngineLimits
-    from weft.runs.executor import TemplateExecutor
+    from weft.executors.registry import ExecutorRegistry
+    from weft.runs.executor import RegisteredExecutor, TemplateExecutor
+    from weft.runs.templates import read_name
 
     limits = limits or EngineLimits(lease_seconds=settings.lease_seconds)
     programs = TemplateExecutor(
@@ -101,20 +103,6 @@ def new_engine(
         concurrency=limits.concurrency,
         models=settings.models,
     )
-    known = with_programs(executors, store, programs, load_executors)
-    return Engine(store, known, limits=limits, secrets=settings.secrets)
-
-
-def with_programs(
-    executors: "ExecutorRegistry | None",
-    store: TaskStore,
-    programs: "TemplateExecutor",
-    load_executors: "Callable[[], ExecutorRegistry]",
-) -> "ExecutorRegistry":
-    """Return the executors plus those that run programs and registered templates of the store."""
-    from weft.executors.registry import ExecutorRegistry
-    from weft.runs.executor import RegisteredExecutor
-    from weft.runs.templates import read_name
 
     async def find_more(methods: Collection[str]) -> "list[Executor]":
         """Return an executor for each method that names one of the project, or a template of any owner."""
@@ -128,7 +116,7 @@ def with_programs(
 
     registry = ExecutorRegistry(executors, find_more=find_more)
     registry.register(programs)
-    return registry
+    return Engine(store, registry, limits=limits, secrets=settings.secrets)
 
 
 def project_effects(

@@ -2,8 +2,7 @@
 
 import click
 
-from weft.app.checking import check_programs
-from weft.app.sources import read_programs
+from weft.app.sources import check_programs, read_programs
 from weft.cli.display.output import plural, print_json, printable
 from weft.cli.display.problems import print_problems
 from weft.cli.invoke import echo

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 import click
-from msgspec import Struct
 
 from weft.app.host import StoreNotFound
 from weft.app.models import default_problem, embedded_availability, list_models
@@ -26,14 +25,6 @@ _OLDEST_SQLITE = (3, 37, 0)
 """First version with STRICT tables."""
 
 
-class Check(Struct, frozen=True):
-    """Result of one check."""
-
-    name: str
-    is_ok: bool
-    found: str
-
-
 @click.command()
 @store_options
 def doctor(store: StoreOptions) -> int:
@@ -41,66 +32,31 @@ def doctor(store: StoreOptions) -> int:
 
     No model is called and no server is started.
     """
-    checks = [_python(), _sqlite(), _time_zones(), _postgresql_driver(), _store(store)]
-    checks += project_checks()
-    if store.is_json:
-        print_json(
-            {"checks": [{"name": check.name, "ok": check.is_ok, "found": check.found} for check in checks]}
-        )
-    else:
-        for check in checks:
-            mark = styled("ok  ", fg="green") if check.is_ok else styled("FAIL", fg="red")
-            echo(mark, f"  {check.name:<12}  {printable(check.found)}")
-    return 0 if all(check.is_ok for check in checks) else EXIT_FAILED
-
-
-def _python() -> Check:
-    found = f"weft {__version__}, Python {sys.version.split()[0]}"
-    return Check("weft", sys.version_info >= (3, 11), found)
-
-
-def _sqlite() -> Check:
-    is_ok = sqlite3.sqlite_version_info >= _OLDEST_SQLITE
-    needed = "" if is_ok else f", needs {'.'.join(map(str, _OLDEST_SQLITE))}"
-    return Check("sqlite", is_ok, f"library {sqlite3.sqlite_version}{needed}")
-
-
-def _time_zones() -> Check:
-    count = len(zoneinfo.available_timezones())
-    return Check("time zones", count > 0, plural(count, "zone") if count else "none found; install tzdata")
-
-
-def _postgresql_driver() -> Check:
-    is_there = find_spec("asyncpg") is not None
-    return Check(
-        "postgresql",
-        True,
-        "driver installed" if is_there else "not installed: pip install 'weft[postgresql]'",
-    )
-
-
-def _store(options: StoreOptions) -> Check:
-    try:
-        store = options.run(lambda app: app.describe())
-    except StoreNotFound as error:
-        return Check("store", True, error.message)
-    except WeftError as error:
-        return Check("store", False, f"{error.code}: {error.message}")
-    what = f"{store.kind} {store.server_version}, schema {store.schema_version}"
-    counts = f"{plural(store.tasks, 'task')}, {plural(store.events, 'event')}"
-    problems = "".join(f"; {problem}" for problem in store.problems)
-    return Check("store", not store.problems, f"{store.location} ({what}; {counts}){problems}")
-
-
-def project_checks() -> list[Check]:
-    """Check models, tools, the local runtime and aider, without network requests or servers."""
     checks: dict[str, Callable[[], tuple[bool, str]]] = {
+        "weft": _python,
+        "sqlite": _sqlite,
+        "time zones": _time_zones,
+        "postgresql": _postgresql_driver,
+        "store": lambda: _store(store),
         "models": _models,
         "tools": _tools,
         "runtime": _runtime,
         "aider": _aider,
     }
-    return [Check(name, *_run_check(check)) for name, check in checks.items()]
+    results = {name: _run_check(check) for name, check in checks.items()}
+    if store.is_json:
+        print_json(
+            {
+                "checks": [
+                    {"name": name, "ok": is_ok, "found": found} for name, (is_ok, found) in results.items()
+                ]
+            }
+        )
+    else:
+        for name, (is_ok, found) in results.items():
+            mark = styled("ok  ", fg="green") if is_ok else styled("FAIL", fg="red")
+            echo(mark, f"  {name:<12}  {printable(found)}")
+    return 0 if all(is_ok for is_ok, _ in results.values()) else EXIT_FAILED
 
 
 def _run_check(check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
@@ -108,6 +64,37 @@ def _run_check(check: Callable[[], tuple[bool, str]]) -> tuple[bool, str]:
         return check()
     except WeftError as error:
         return False, f"{error.code}: {error.message}"
+
+
+def _python() -> tuple[bool, str]:
+    return sys.version_info >= (3, 11), f"weft {__version__}, Python {sys.version.split()[0]}"
+
+
+def _sqlite() -> tuple[bool, str]:
+    is_ok = sqlite3.sqlite_version_info >= _OLDEST_SQLITE
+    needed = "" if is_ok else f", needs {'.'.join(map(str, _OLDEST_SQLITE))}"
+    return is_ok, f"library {sqlite3.sqlite_version}{needed}"
+
+
+def _time_zones() -> tuple[bool, str]:
+    count = len(zoneinfo.available_timezones())
+    return count > 0, plural(count, "zone") if count else "none found; install tzdata"
+
+
+def _postgresql_driver() -> tuple[bool, str]:
+    is_there = find_spec("asyncpg") is not None
+    return True, "driver installed" if is_there else "not installed: pip install 'weft[postgresql]'"
+
+
+def _store(options: StoreOptions) -> tuple[bool, str]:
+    try:
+        store = options.run(lambda app: app.describe())
+    except StoreNotFound as error:
+        return True, error.message
+    what = f"{store.kind} {store.server_version}, schema {store.schema_version}"
+    counts = f"{plural(store.tasks, 'task')}, {plural(store.events, 'event')}"
+    problems = "".join(f"; {problem}" for problem in store.problems)
+    return not store.problems, f"{store.location} ({what}; {counts}){problems}"
 
 
 def _models() -> tuple[bool, str]:

@@ -34,7 +34,9 @@ def executors(executor_id: str | None, store: StoreOptions) -> None:
     project = store.settings()
     settings, registry = project.executors, project_executors(project)
     known = {entry.id: _describe(entry, settings) for entry in registry.describe()}
-    known = {**_describe_templates(store, project), "template": _describe_program_executor(), **known}
+    # The registry lacks the executor of programs, which needs an open store.
+    programs = _entry("template", program_executor_summary(), BUILT_IN, {"type": "object"})
+    known = {**_describe_templates(store, project), "template": programs, **known}
     if executor_id is not None:
         if executor_id not in known or "error" in known[executor_id]:
             registry.get(executor_id)  # raises an error that says why it is not available
@@ -60,11 +62,6 @@ def _describe(entry: Registered, settings: ExecutorSettings) -> dict[str, Any]:
     }
     in_force = getattr(settings, entry.id, None)
     return described if in_force is None else {**described, "settings": in_force}
-
-
-def _describe_program_executor() -> dict[str, Any]:
-    """Describe the executor of programs, which the registry lacks: it needs an open store."""
-    return _entry("template", program_executor_summary(), BUILT_IN, {"type": "object"})
 
 
 def _describe_templates(store: StoreOptions, settings: Settings) -> dict[str, dict[str, Any]]:

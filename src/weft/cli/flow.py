@@ -37,10 +37,6 @@ PROGRAM_EXECUTOR = "template"
 
 @click.group(
     cls=LazyGroup,
-    commands_in={
-        "run": ("weft.cli.flow:run", "Store a flow and run it, or resume a stored flow."),
-        "submit": ("weft.cli.flow:submit", "Check a flow and store it without running it."),
-    },
 )
 def flow() -> None:
     """Submit and run flows of tasks.
@@ -139,7 +135,7 @@ limit_option = click.option(
 )
 
 
-@click.command()
+@flow.command(short_help="Store a flow and run it, or resume a stored flow.")
 @click.argument("flow_or_id", metavar="FLOW.json|ID|-")
 @concurrency_option
 @limit_option
@@ -204,7 +200,7 @@ async def _print_outcome(app: App, summary: FlowSummary) -> None:
     echo(f"{summary.root_id}  {counts_line(summary)}")
 
 
-@click.command()
+@flow.command(short_help="Check a flow and store it without running it.")
 @click.argument("file", metavar="FLOW.json|-")
 @click.option("--check", "is_check", is_flag=True, help="Only check the flow; store nothing.")
 @store_options

@@ -22,7 +22,7 @@ from weft.cli.display.index_progress import (
     size_text,
     with_bar,
 )
-from weft.cli.display.output import escape_json, plural, print_json, print_table
+from weft.cli.display.output import escape_json, plural, print_json, print_result, print_table
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
 from weft.cli.options import TEXT, index_db_option, json_option
@@ -40,12 +40,6 @@ class PathsOrCommand(LazyGroup):
 
 @click.group(
     cls=PathsOrCommand,
-    commands_in={
-        "update": ("weft.cli.index:update", "Index new and changed files (the default)."),
-        "watch": ("weft.cli.index:watch", "Update the index as files change, until stopped."),
-        "status": ("weft.cli.index:status", "Show the indexed folders and the size of the index."),
-        "drop": ("weft.cli.index:drop", "Remove folders, or everything, from the index."),
-    },
     subcommand_metavar="[PATH...] | COMMAND [ARGS]...",
 )
 def index(**_: Any) -> None:
@@ -64,7 +58,7 @@ def index(**_: Any) -> None:
     """
 
 
-@click.command()
+@index.command(short_help="Index new and changed files (the default).")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
 @index_db_option
 @json_option
@@ -83,20 +77,25 @@ def update(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
     echo(size_line(report.text_bytes, report.index_bytes))
 
 
-@click.command()
+@index.command(short_help="Update the index as files change, until stopped.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
 @index_db_option
-@json_option
-def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
-    dropped = drop_from_index(db, [Path(path) for path in paths], echo_waiting)
-    if is_json:
-        print_json({"dropped": dropped})
-    else:
-        echo(f"{plural(dropped, 'folder')} dropped from the index")
+@click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
+def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
+    """Update the index as files change, until Ctrl-C."""
+    is_first = True
+
+    def print_update(report: IndexReport) -> None:
+        nonlocal is_first
+        if not is_first and not (report.added or report.changed or report.removed):
+            return
+        is_first = False
+        echo(escape_json(msgspec.json.encode(report)).decode() if is_json else report_line(report))
+
+    watch_index(db, chosen_roots(paths), echo_waiting, print_update)
 
 
-@click.command()
+@index.command(short_help="Show the indexed folders and the size of the index.")
 @index_db_option
 @json_option
 def status(db: str | None, is_json: bool) -> None:
@@ -122,19 +121,12 @@ def _when(seconds: float | None) -> str:
     return datetime.fromtimestamp(seconds, UTC).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-@click.command()
+@index.command(short_help="Remove folders, or everything, from the index.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=TEXT)
 @index_db_option
-@click.option("--json", "is_json", is_flag=True, help="Print one line of JSON per update.")
-def watch(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
-    """Update the index as files change, until Ctrl-C."""
-    is_first = True
-
-    def print_update(report: IndexReport) -> None:
-        nonlocal is_first
-        if not is_first and not (report.added or report.changed or report.removed):
-            return
-        is_first = False
-        echo(escape_json(msgspec.json.encode(report)).decode() if is_json else report_line(report))
-
-    watch_index(db, chosen_roots(paths), echo_waiting, print_update)
+@json_option
+def drop(paths: tuple[str, ...], db: str | None, is_json: bool) -> None:
+    """Remove folders from the index; without a PATH, everything. The files themselves are kept."""
+    dropped = drop_from_index(db, [Path(path) for path in paths], echo_waiting)
+    text = f"{plural(dropped, 'folder')} dropped from the index"
+    print_result({"dropped": dropped}, text, is_json=is_json)

@@ -3,7 +3,15 @@
 import click
 
 from weft.app.templates import RegisteredTemplate, read_templates
-from weft.cli.display.output import plural, print_bytes, print_json, print_table, printable, when
+from weft.cli.display.output import (
+    plural,
+    print_bytes,
+    print_json,
+    print_result,
+    print_table,
+    printable,
+    when,
+)
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
 from weft.cli.options import TEXT
@@ -13,12 +21,6 @@ from weft.tasks.record import JsonObject
 
 @click.group(
     cls=LazyGroup,
-    commands_in={
-        "add": ("weft.cli.library:add", "Register the templates of files."),
-        "list": ("weft.cli.library:list_templates", "List the registered templates."),
-        "show": ("weft.cli.library:show", "Show a template, or a version of it."),
-        "remove": ("weft.cli.library:remove", "Remove a template; its versions are kept."),
-    },
 )
 def library() -> None:
     """Register templates in the store, list and remove them.
@@ -29,7 +31,7 @@ def library() -> None:
     """
 
 
-@click.command()
+@library.command(short_help="Register the templates of files.")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @store_options
 def add(paths: tuple[str, ...], store: StoreOptions) -> None:
@@ -59,7 +61,7 @@ def add(paths: tuple[str, ...], store: StoreOptions) -> None:
         echo("no templates found in these files", err=True)
 
 
-@click.command("list")
+@library.command("list", short_help="List the registered templates.")
 @store_options
 def list_templates(store: StoreOptions) -> None:
     """List the newest version of each registered template; without --user, of all owners."""
@@ -84,25 +86,7 @@ def list_templates(store: StoreOptions) -> None:
     print_table(("NAME", "VERSION", "OWNER", "TYPE", "ARGUMENTS", "SINCE"), rows)
 
 
-@click.command()
-@click.argument("name", metavar="NAME", type=TEXT)
-@click.option("--force", "is_forced", is_flag=True, help="Remove it even if other templates use it.")
-@store_options
-def remove(name: str, is_forced: bool, store: StoreOptions) -> None:
-    """Remove a template, so that its name is no longer found; its versions are kept.
-
-    Existing runs continue, and NAME@VERSION still works with `weft library show` and `weft run`. If the
-    template is registered again, it gets the next version. A template that other templates use is not removed
-    without --force.
-    """
-    removed = store.run(lambda app: app.library.remove(name, is_forced=is_forced))
-    if store.is_json:
-        print_json(summary_json(removed))
-        return
-    echo(f"removed {printable(removed.name)}; its versions up to {removed.version} can still be used")
-
-
-@click.command()
+@library.command(short_help="Show a template, or a version of it.")
 @click.argument("name", metavar="NAME[@VERSION]", type=TEXT)
 @store_options
 def show(name: str, store: StoreOptions) -> None:
@@ -130,6 +114,22 @@ def show(name: str, store: StoreOptions) -> None:
         echo(f"version {one.version}  {when(one.created_at)}{removed}")
     echo()
     print_bytes(template.text.rstrip("\n").encode())
+
+
+@library.command(short_help="Remove a template; its versions are kept.")
+@click.argument("name", metavar="NAME", type=TEXT)
+@click.option("--force", "is_forced", is_flag=True, help="Remove it even if other templates use it.")
+@store_options
+def remove(name: str, is_forced: bool, store: StoreOptions) -> None:
+    """Remove a template, so that its name is no longer found; its versions are kept.
+
+    Existing runs continue, and NAME@VERSION still works with `weft library show` and `weft run`. If the
+    template is registered again, it gets the next version. A template that other templates use is not removed
+    without --force.
+    """
+    removed = store.run(lambda app: app.library.remove(name, is_forced=is_forced))
+    text = f"removed {printable(removed.name)}; its versions up to {removed.version} can still be used"
+    print_result(summary_json(removed), text, is_json=store.is_json)
 
 
 def summary_json(template: RegisteredTemplate) -> JsonObject:

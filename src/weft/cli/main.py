@@ -13,21 +13,24 @@ from weft.version import __version__
 
 
 class LazyGroup(click.Group):
-    """A command group that imports a command when it is invoked.
+    """A command group that imports a command of another module when it is invoked.
 
-    `commands_in` maps each name to an import path (`module:function`) and one line of help.
+    `commands_in` maps each name to an import path (`module:function`) and one line of help. Commands of the
+    group's own module are added with `command`, and listed in the order of their definition.
     """
 
-    def __init__(self, *args: Any, commands_in: dict[str, tuple[str, str]], **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, commands_in: dict[str, tuple[str, str]] | None = None, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self._commands_in = commands_in
+        self._commands_in = commands_in or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._commands_in)
+        return [*self._commands_in, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._commands_in:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, name = self._commands_in[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
@@ -41,13 +44,16 @@ class LazyGroup(click.Group):
             # Imported here: slow to import, and needed only after a mistyped command.
             from difflib import get_close_matches
 
-            close = get_close_matches(args[0], self._commands_in, n=1)
+            close = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx=ctx) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in self._commands_in.items()])
+            formatter.write_dl(
+                [(name, about) for name, (_, about) in self._commands_in.items()]
+                + [(name, command.short_help or "") for name, command in self.commands.items()]
+            )
 
 
 @click.group(
@@ -65,7 +71,7 @@ class LazyGroup(click.Group):
         "serve": ("weft.cli.serve:serve", "Run a worker: run started flows, and fire schedules."),
         "context": ("weft.cli.context:context", "Find the files that are relevant to a query."),
         "index": ("weft.cli.index:index", "Index the files that tasks can use as context."),
-        "models": ("weft.cli.models.commands:models", "List models, download and delete embedded ones."),
+        "models": ("weft.cli.models:models", "List models, download and delete embedded ones."),
         "tools": ("weft.cli.tools:tools", "List the tools that programs and models can call."),
         "executors": ("weft.cli.executors:executors", "List the executors that can perform tasks."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of tasks and flows."),

@@ -10,7 +10,6 @@ import click
 from msgspec import Struct, structs
 
 from weft.app.app import App, EngineLimits
-from weft.app.next_step import next_step_hint
 from weft.app.programs import (
     LoadedProgram,
     RegisteredName,
@@ -26,6 +25,7 @@ from weft.app.programs import (
     run_program,
     spent_by,
 )
+from weft.app.run_records import next_step_hint
 from weft.app.sources import find_source
 from weft.cli.display.model_events import EffectDisplay
 from weft.cli.display.output import plural, print_json

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import click
 
 from weft.app.app import TaskFilter
-from weft.cli.display.output import print_json, print_table, printable, when
+from weft.cli.display.output import print_json, print_result, print_table, printable, when
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
 from weft.cli.options import COUNT, TASK_ID
@@ -17,12 +17,6 @@ from weft.tasks.schedules.schedule import NoSchedule, due_between, schedule_of, 
 
 @click.group(
     cls=LazyGroup,
-    commands_in={
-        "list": ("weft.cli.schedule:list_schedules", "List tasks with an enabled schedule."),
-        "next": ("weft.cli.schedule:next_times", "Show the next due times of a task."),
-        "enable": ("weft.cli.schedule:enable", "Enable the schedule of a task."),
-        "disable": ("weft.cli.schedule:disable", "Disable the schedule of a task."),
-    },
 )
 def schedule() -> None:
     """List schedules, enable and disable them; `weft serve --no-http` fires them.
@@ -32,7 +26,7 @@ def schedule() -> None:
     """
 
 
-@click.command("list")
+@schedule.command("list", short_help="List tasks with an enabled schedule.")
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
 @store_options
 def list_schedules(limit: int, store: StoreOptions) -> None:
@@ -59,7 +53,7 @@ def list_schedules(limit: int, store: StoreOptions) -> None:
     print_table(("ID", "NAME", "SCHEDULE", "ZONE", "NEXT", "LAST", "RUNS"), rows)
 
 
-@click.command("next")
+@schedule.command("next", short_help="Show the next due times of a task.")
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @click.option(
     "-n", "count", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of due times."
@@ -84,7 +78,7 @@ def next_times(task_id: TaskId, count: int, store: StoreOptions) -> None:
         echo(f"the schedule is disabled; enable it with: weft schedule enable {task_id}", err=True)
 
 
-@click.command()
+@schedule.command(short_help="Enable the schedule of a task.")
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def enable(task_id: TaskId, store: StoreOptions) -> None:
@@ -92,7 +86,7 @@ def enable(task_id: TaskId, store: StoreOptions) -> None:
     _switch(task_id, is_on=True, store=store)
 
 
-@click.command()
+@schedule.command(short_help="Disable the schedule of a task.")
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @store_options
 def disable(task_id: TaskId, store: StoreOptions) -> None:
@@ -102,9 +96,5 @@ def disable(task_id: TaskId, store: StoreOptions) -> None:
 
 def _switch(task_id: TaskId, *, is_on: bool, store: StoreOptions) -> None:
     task = store.run(lambda app: app.update(task_id, {"schedule_enabled": is_on}))
-    if store.is_json:
-        print_json(task_object(task))
-    elif is_on:
-        echo(f"enabled; next due: {when(task.next_run_at)}")
-    else:
-        echo("disabled")
+    text = f"enabled; next due: {when(task.next_run_at)}" if is_on else "disabled"
+    print_result(task_object(task), text, is_json=store.is_json)

@@ -1,8 +1,10 @@
 """Questions to people: steps that wait for an answer, and the tasks that are suspended meanwhile."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
+from weft.errors import RequestError
 from weft.ids import TaskId
 from weft.tasks.flow import Flow
 from weft.tasks.record import Status, Task, evolve
@@ -56,14 +58,53 @@ def resumed_tasks(flow: Flow, until: Collection[TaskId]) -> tuple[Task, ...]:
 
     A task is resumed as soon as one of its questions has ended, without waiting for the others.
     """
-    suspended = [
-        task
-        for task in flow
-        if task.status is Status.PENDING and any(dependency.id in until for dependency in task.dependencies)
-    ]
-    return tuple(_without_questions(flow, task) for task in suspended)
+    resumed = []
+    for task in flow:
+        needed = task.dependencies
+        if task.status is Status.PENDING and any(one.id in until for one in needed):
+            own = (one for one in needed if not (one.id in flow and is_question(flow[one.id])))
+            resumed.append(evolve(task, dependencies=tuple(own)))
+    return tuple(resumed)
 
 
-def _without_questions(flow: Flow, task: Task) -> Task:
-    own = (needed for needed in task.dependencies if not (needed.id in flow and is_question(flow[needed.id])))
-    return evolve(task, dependencies=tuple(own))
+class SeveralQuestions(RequestError):
+    """A task has asked several questions: the answer must give the id of its question."""
+
+    code = "several-questions"
+
+    def __init__(self, questions: Sequence[Task]) -> None:
+        self.questions = tuple((task.id, question_text(task)) for task in questions)
+        if len(self.questions) > 1:
+            reason = f"{len(self.questions)} questions wait for an answer: give the id of one of them"
+        else:
+            reason = f"the task has asked several questions: give the id of the open one, {questions[0].id}"
+        super().__init__(reason)
+
+    def problems(self) -> list[dict[str, Any]]:
+        return [{"path": task_id, "reason": text} for task_id, text in self.questions]
+
+
+class NothingAsked(RequestError):
+    """No question of a run waits for an answer."""
+
+    code = "nothing-asked"
+
+    def __init__(self, *, task_id: TaskId) -> None:
+        super().__init__(f"task {task_id} has no open question")
+        self.task_id = task_id
+
+
+def choose_question(flow: Flow, task_id: TaskId, is_shown: bool) -> Task:
+    """Return the only question asked in the subtree of the task.
+
+    Raise NothingAsked, or SeveralQuestions if the subtree has asked more than one, even if only one is open:
+    an answer that is delivered twice would otherwise go to the next question. With `is_shown` (the person
+    sees the question) a single open question is accepted.
+    """
+    asked = [flow[below] for below in flow.subtree(task_id) if is_question(flow[below])]
+    waiting = open_questions(asked)
+    if len(asked) == 1 or (is_shown and len(waiting) == 1):
+        return waiting[0] if waiting else asked[0]
+    if not waiting:
+        raise NothingAsked(task_id=task_id)
+    raise SeveralQuestions(waiting)

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from weft.app.effect_hooks import EffectHooks, events
+from weft.app.evaluation import EffectHooks, events
 from weft.cli.display.index_progress import IndexingLine
 from weft.cli.display.output import printable
 from weft.cli.display.questions import TerminalLock, person_to_ask
@@ -89,7 +89,7 @@ class EffectDisplay:
 
 def _fetch(entry: Any, stop: threading.Event) -> Path:
     # Imported here: few evaluations download a model.
-    from weft.cli.models.fetch import fetch_model
+    from weft.cli.models import fetch_model
 
     return fetch_model(entry, stop)
 

@@ -119,10 +119,15 @@ def print_bytes(text: bytes) -> None:
 def print_flow(flow: Flow, *, is_json: bool, did: str) -> None:
     """Print `did`, then the root id and task counts of a flow; with `is_json`, only its summary as JSON."""
     summary = summarize(flow)
+    print_result(summary, f"{did} {summary.root_id} ({counts_line(summary)})", is_json=is_json)
+
+
+def print_result(document: Any, text: str, *, is_json: bool) -> None:
+    """Print the result of a command as a JSON document, or as a line of text."""
     if is_json:
-        print_json(summary)
-        return
-    echo(f"{did} {summary.root_id} ({counts_line(summary)})")
+        print_json(document)
+    else:
+        echo(text)
 
 
 def counts_line(summary: FlowSummary) -> str:

@@ -20,7 +20,7 @@ class TerminalLock:
 
     def __init__(self) -> None:
         self.is_asking = False
-        self.clear_view: Callable[[], None] = _do_nothing
+        self.clear_view: Callable[[], None] = lambda: None
         """Clears the live view."""
 
     def __enter__(self) -> None:
@@ -29,10 +29,6 @@ class TerminalLock:
 
     def __exit__(self, *_: object) -> None:
         self.is_asking = False
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def is_person_here() -> bool:

@@ -10,8 +10,15 @@ import click
 import msgspec
 
 from weft.app.app import App
-from weft.cli.display.output import escape_json, plural, print_bytes, print_flow, print_json, printable
-from weft.cli.invoke import echo
+from weft.cli.display.output import (
+    escape_json,
+    plural,
+    print_bytes,
+    print_flow,
+    print_json,
+    print_result,
+    printable,
+)
 from weft.cli.options import TASK_ID, TEXT, UnreadableFile, read_bindings, read_input
 from weft.cli.store_access import StoreOptions, store_options
 from weft.errors import RequestError, WeftError
@@ -35,10 +42,8 @@ def cancel(task_id: TaskId, reason: str, store: StoreOptions) -> None:
     about a second.
     """
     cancelled = store.run(lambda app: app.cancel(task_id, reason=reason))
-    if store.is_json:
-        print_json({"cancelled": cancelled})
-    else:
-        echo(f"cancelled {plural(len(cancelled), 'task')}")
+    text = f"cancelled {plural(len(cancelled), 'task')}"
+    print_result({"cancelled": cancelled}, text, is_json=store.is_json)
 
 
 @click.command()
@@ -50,10 +55,8 @@ def retry(task_id: TaskId, store: StoreOptions) -> None:
     `weft flow run ID` then runs them; `weft run --resume ID` does both for a program run.
     """
     retried = store.run(lambda app: app.retry(task_id))
-    if store.is_json:
-        print_json({"retried": retried})
-    else:
-        echo(f"{plural(len(retried), 'task')} reset to pending; resume with: weft flow run {task_id}")
+    text = f"{plural(len(retried), 'task')} reset to pending; resume with: weft flow run {task_id}"
+    print_result({"retried": retried}, text, is_json=store.is_json)
 
 
 @click.command()
@@ -88,10 +91,7 @@ def delete(task_ids: tuple[TaskId, ...], with_children: bool, store: StoreOption
     Either all given tasks are deleted, or none.
     """
     deleted = store.run(lambda app: app.delete(task_ids, with_children=with_children))
-    if store.is_json:
-        print_json({"deleted": deleted})
-    else:
-        echo(f"deleted {plural(len(deleted), 'task')}")
+    print_result({"deleted": deleted}, f"deleted {plural(len(deleted), 'task')}", is_json=store.is_json)
 
 
 STDIN = "-"
@@ -128,11 +128,9 @@ def answer(task_id: TaskId, text: str | None, store: StoreOptions) -> None:
         raise click.UsageError("give the answer as TEXT, or - to read it from standard input")
     answered = store.run(lambda app: _answer(app, task_id, text))
     question = answered.question
-    if store.is_json:
-        print_json(task_object(question))
-    else:
-        verb = "already answered with this text, nothing changed:" if answered.is_repeated else "answered"
-        echo(f"{verb} {question.id}; resume with: weft run --resume {question.task_tree_id}")
+    verb = "already answered with this text, nothing changed:" if answered.is_repeated else "answered"
+    text = f"{verb} {question.id}; resume with: weft run --resume {question.task_tree_id}"
+    print_result(task_object(question), text, is_json=store.is_json)
 
 
 async def _answer(app: App, task_id: TaskId, text: str | None) -> Answered:
@@ -256,10 +254,7 @@ def update(task_id: TaskId, assignments: tuple[str, ...], store: StoreOptions) -
     """
     fields = parse_assignments(assignments)
     task = store.run(lambda app: app.update(task_id, fields))
-    if store.is_json:
-        print_json(task_object(task))
-    else:
-        echo(f"updated {task.id}: {', '.join(sorted(fields))}")
+    print_result(task_object(task), f"updated {task.id}: {', '.join(sorted(fields))}", is_json=store.is_json)
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:

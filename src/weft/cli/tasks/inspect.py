@@ -13,6 +13,7 @@ from weft.cli.display.output import (
     counts_line,
     plural,
     print_json,
+    print_result,
     print_table,
     printable,
     printable_lines,
@@ -293,10 +294,7 @@ def watch(task_id: TaskId, store: StoreOptions) -> None:
     Ctrl-C stops watching; the flow continues. Prints a message if no process runs the flow.
     """
     summary = store.run(lambda app: _watch(app, task_id))
-    if store.is_json:
-        print_json(summary)
-    else:
-        echo(f"{summary.root_id}  {counts_line(summary)}")
+    print_result(summary, f"{summary.root_id}  {counts_line(summary)}", is_json=store.is_json)
 
 
 async def _watch(app: App, task_id: TaskId) -> FlowSummary:
