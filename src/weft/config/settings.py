@@ -118,11 +118,7 @@ def _executors(tables: dict[str, Any], path: Path) -> ExecutorSettings:
 def _command(settings: CommandSettings, path: Path) -> CommandSettings:
     """Return the settings; raise InvalidSetting for an entry that could never match."""
     for entry in settings.allow or ():
-        if not entry or ("/" in entry and not entry.startswith("/")):
-            raise InvalidSetting(
-                f"{path}: [executors.command] allow: {entry!r} must be the name of an executable or an "
-                "absolute path"
-            )
+        _check_executable(entry, f"{path}: [executors.command] allow")
     for entry in settings.environment:
         if not entry.removesuffix("*").isidentifier():
             message = f"{entry!r} is not the name of a variable, such as CI or NODE_*"
@@ -131,14 +127,15 @@ def _command(settings: CommandSettings, path: Path) -> CommandSettings:
 
 
 def _aider(settings: AiderSettings, path: Path) -> AiderSettings:
-    """Return the settings; raise InvalidSetting for a path relative to the working folder."""
-    program = settings.program
-    if program is not None and (not program or ("/" in program and not program.startswith("/"))):
-        raise InvalidSetting(
-            f"{path}: [executors.aider] program: {program!r} must be the name of an executable or an "
-            "absolute path"
-        )
+    if settings.program is not None:
+        _check_executable(settings.program, f"{path}: [executors.aider] program")
     return settings
+
+
+def _check_executable(name: str, where: str) -> None:
+    """Raise InvalidSetting for a path relative to the working folder."""
+    if not name or ("/" in name and not name.startswith("/")):
+        raise InvalidSetting(f"{where}: {name!r} must be the name of an executable or an absolute path")
 
 
 def _python(settings: PythonSettings, folder: Path) -> PythonSettings:

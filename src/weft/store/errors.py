@@ -1,7 +1,7 @@
 """Errors of the store itself."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from weft.errors import (
     EXIT_NOT_FOUND,
@@ -107,26 +107,21 @@ class TaskExists(RequestError):
 
     code = "task-exists"
 
-    def __init__(self, *, task_ids: Sequence[str]) -> None:
-        """Create the error; `task_ids` are the ids that the caller may see, perhaps none."""
+    def __init__(self, added: Iterable[Task], owners: Mapping[str, str | None]) -> None:
+        """Create the error; `owners` maps each id of the added tasks that is already stored to its owner.
+
+        The message names only ids of the caller's own tasks; a caller without an owner operates the store,
+        and sees all ids.
+        """
+        task_ids = [
+            task.id
+            for task in added
+            if task.id in owners and (task.user_id is None or owners[task.id] == task.user_id)
+        ]
         more = f" and {len(task_ids) - 3} more" if len(task_ids) > 3 else ""
         which = f"already stored: {', '.join(task_ids[:3])}{more}" if task_ids else "ids cannot be used"
         super().__init__(f"{which}; leave ids out to get new ones")
         self.task_ids = tuple(task_ids)
-
-
-def task_exists(added: Iterable[Task], owners: Mapping[str, str | None]) -> TaskExists:
-    """Return the error for added tasks with ids that are already stored.
-
-    `owners` maps each stored id to its owner. The message names only ids of the caller's own tasks; a
-    caller without an owner operates the store, and sees all ids.
-    """
-    known = [
-        task.id
-        for task in added
-        if task.id in owners and (task.user_id is None or owners[task.id] == task.user_id)
-    ]
-    return TaskExists(task_ids=known)
 
 
 class NotJson(RequestError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from weft.config.settings import ProjectSettings, find_project_file, read_project, working_folder
+from weft.config.settings import ProjectSettings, project_folder, read_project, working_folder
 from weft.effects.checks import ToolNames
 from weft.errors import EXIT_NOT_FOUND, RequestError
 from weft.executors.protocol import output_schema_of
@@ -128,7 +128,5 @@ class ToolTasks:
         # Imported here: few workflows have tools as steps.
         from weft.effects.tools import open_project_tools
 
-        file = find_project_file(working_folder())
-        folder = working_folder() if file is None else file.parent
-        project = self._project
+        project, folder = self._project, project_folder(working_folder())
         return open_project_tools(project.tools, folder, os.environ, project.executors, project.models)

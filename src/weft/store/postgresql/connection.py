@@ -189,7 +189,7 @@ async def connect_writer(url: str, timeouts: Timeouts) -> asyncpg.Connection:
             command_timeout=timeouts.large_seconds,
             server_settings={**_WRITER_SETTINGS, **limits},
         )
-    _enable_keepalive(connection)
+    await _enable_keepalive(connection)
     return connection
 
 
@@ -208,7 +208,7 @@ def pool_of_readers(url: str, timeouts: Timeouts) -> asyncpg.Pool:
         timeout=timeouts.connect_seconds,
         command_timeout=timeouts.command_seconds,
         server_settings={**_READER_SETTINGS, **dict.fromkeys(names, limit)},
-        init=_init_reader,
+        init=_enable_keepalive,
         reset=_skip_reset,
     )
 
@@ -222,11 +222,7 @@ async def allow_idle(connection: asyncpg.Connection) -> None:
     await connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{LARGE_IDLE}'")
 
 
-async def _init_reader(connection: asyncpg.Connection) -> None:
-    _enable_keepalive(connection)
-
-
-def _enable_keepalive(connection: asyncpg.Connection) -> None:
+async def _enable_keepalive(connection: asyncpg.Connection) -> None:
     """Let the operating system close the connection when the server's machine stops responding.
 
     The driver has no setting for this, so it is set on the socket. If the socket is not accessible (a

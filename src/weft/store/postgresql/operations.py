@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from weft.errors import WeftError
 from weft.ids import TaskId
-from weft.store.errors import StoreError, task_exists
+from weft.store.errors import StoreError, TaskExists
 from weft.store.models import Owner
 from weft.store.postgresql.connection import LARGE_FLOW, allow_idle, is_of_one_request, reason, refusal
 from weft.store.postgresql.rows import SQL, decode, fetch, is_storable, is_stored_form, tasks_of
@@ -180,5 +180,5 @@ async def _explain(connection: asyncpg.Connection, error: Exception, added: Sequ
         ids = [task.id for task in added]
         taken = await fetch(connection, "taken_ids", (ids,))
         if taken:
-            return task_exists(added, {str(task_id): user_id for task_id, user_id in taken})
+            return TaskExists(added, {str(task_id): user_id for task_id, user_id in taken})
     return StoreError(f"the store rejected the write: {reason(error)}")

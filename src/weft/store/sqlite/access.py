@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, TypeVar
 
 from weft.clock import Clock
 from weft.config.paths import exposure, keep_private
@@ -24,7 +24,7 @@ _READER_THREADS = 4
 
 
 class Access(Protocol):
-    """Reads and writes the database of one store."""
+    """Reads and writes the database of one store. What has a default here concerns only files."""
 
     path: Path
     """Location of the database, for messages."""
@@ -47,15 +47,13 @@ class Access(Protocol):
 
     def check(self) -> None:
         """Raise StoreReplaced if the file is no longer the one that was opened."""
-        ...
 
     def exposure(self) -> str | None:
         """Return how other users may read the database; None if they cannot."""
-        ...
+        return None
 
     def stop_waiting(self) -> None:
         """Stop waiting for other processes."""
-        ...
 
     async def close(self) -> None:
         """Close the connections. No read or write may be running."""
@@ -68,29 +66,20 @@ class FileAccess:
     renews_with_lock = True
 
     def __init__(
-        self, path: Path, writer: sqlite3.Connection, clock: Clock, *, synchronous: str, is_shared: bool
+        self, path: Path, clock: Clock, *, synchronous: str, must_exist: bool, is_shared: bool
     ) -> None:
+        """Open the file; create it and its folder if they are missing, unless `must_exist`."""
+        self._writer = _open_writer(path, synchronous, must_exist=must_exist, is_shared=is_shared)
         self._is_shared = is_shared
         self.path = path
         self.clock = clock
         self._file_identity = _identity(path)
-        self._writer = writer
         self._synchronous = synchronous
-        self._group_writer = Writer(writer, path, clock, waits_for_disk=synchronous == "FULL")
+        self._group_writer = Writer(self._writer, path, clock, waits_for_disk=synchronous == "FULL")
         self.commit = self._group_writer.commit
         self._reader_threads = ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="weft-reader")
         self._thread_local = threading.local()
         self._reader_connections: list[sqlite3.Connection] = []
-
-    @classmethod
-    async def open(
-        cls, path: Path, clock: Clock, *, synchronous: str, must_exist: bool, is_shared: bool
-    ) -> Self:
-        """Open the file; create it and its folder if they are missing, unless `must_exist`."""
-        writer = await asyncio.to_thread(
-            _open_writer, path, synchronous, must_exist=must_exist, is_shared=is_shared
-        )
-        return cls(path, writer, clock, synchronous=synchronous, is_shared=is_shared)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -6,8 +6,7 @@ from typing import Any
 from weft.ids import TaskId
 from weft.store.claims import claim_facts
 from weft.store.models import Claim, Claimed, ClaimRequest, ClaimResult
-from weft.store.sqlite.rows import moment, task_of
-from weft.store.sqlite.transaction import SQL, Transaction
+from weft.store.sqlite.transaction import SQL, Transaction, moment, task_of
 from weft.tasks.events import EventType
 from weft.tasks.record import FIELD_NAMES, Status, Task, evolve
 

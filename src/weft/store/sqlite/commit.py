@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from weft.clock import Clock
@@ -11,16 +12,19 @@ from weft.errors import WeftError
 from weft.fault_points import STORE_APPLIED, STORE_BEGAN, STORE_COMMITTED, hit
 from weft.ids import TaskId
 from weft.store.columns import json_text
-from weft.store.errors import refusal_of, task_exists
+from weft.store.errors import TaskExists, refusal_of
 from weft.store.models import Owner
 from weft.store.records import NO_LIMIT, write_changes
 from weft.store.sqlite.claims import claim_ready
-from weft.store.sqlite.rows import task_of
-from weft.store.sqlite.transaction import SQL, Transaction
+from weft.store.sqlite.connection import translated
+from weft.store.sqlite.transaction import SQL, Transaction, task_of
 from weft.store.steps import write_steps
 from weft.store.unit_of_work import Operate, Request, Write, WriteSteps, event_row
 from weft.tasks.decisions import ReadSet, Snapshot, WriteSet
 from weft.tasks.flow import Flow
+
+Outcomes = Sequence[Any] | Exception
+"""The value or error of each request, or the error because of which nothing was committed."""
 
 _REQUEST_ERRORS = (
     sqlite3.DataError,
@@ -31,8 +35,21 @@ _REQUEST_ERRORS = (
 """Errors caused by one request: a violated constraint, or a value that SQLite cannot store."""
 
 
-def commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
-    """Commit the requests together, and return the value or error of each. Raise if nothing is committed."""
+def try_to_commit(
+    connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock, path: Path
+) -> Outcomes:
+    """Commit the requests together; `path` is the location of the database, for messages."""
+    try:
+        return _commit_group(connection, requests, clock)
+    except sqlite3.Error as error:
+        translation = translated(error, path)
+        translation.__cause__ = error
+        return translation
+    except Exception as error:
+        return error
+
+
+def _commit_group(connection: sqlite3.Connection, requests: Sequence[Request], clock: Clock) -> list[Any]:
     try:
         return _commit(connection, requests, clock, _apply_together)
     except Exception as error:
@@ -177,4 +194,4 @@ def _write(transaction: Transaction, changes: WriteSet) -> None:
         taken = dict(transaction.execute(SQL["taken_ids"], (json_text(ids),)).fetchall())
         if not taken:
             raise
-        raise task_exists(changes.added, taken) from error
+        raise TaskExists(changes.added, taken) from error

@@ -11,8 +11,9 @@ from weft.clock import Clock
 from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound
 from weft.store.group_commit import Done
-from weft.store.sqlite.commit import commit_group
-from weft.store.sqlite.connection import add_functions, prepare, translated, translated_errors
+from weft.store.sqlite.access import Access
+from weft.store.sqlite.commit import try_to_commit
+from weft.store.sqlite.connection import add_functions, prepare, translated_errors
 from weft.store.unit_of_work import Request
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ class MemoryDatabase:
         prepare(self.connection, Path(location))
 
 
-class MemoryAccess:
+class MemoryAccess(Access):
     """One store's access to a database in memory; it reads and writes directly in the event loop."""
 
     renews_with_lock = False
@@ -55,18 +56,9 @@ class MemoryAccess:
             database.users += 1
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
-        done(self._outcomes(requests))
-
-    def _outcomes(self, requests: Sequence[Request]) -> Sequence[object] | Exception:
-        try:
-            with self._database.lock, pause_collector():
-                return commit_group(self._database.connection, requests, self.clock)
-        except sqlite3.Error as error:
-            translation = translated(error, self.path)
-            translation.__cause__ = error
-            return translation
-        except Exception as error:
-            return error
+        with self._database.lock, pause_collector():
+            outcomes = try_to_commit(self._database.connection, requests, self.clock, self.path)
+        done(outcomes)
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         # Yield to the event loop, as other stores do: a caller that reads in a loop must not block others.
@@ -76,15 +68,6 @@ class MemoryAccess:
     def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
         with translated_errors(self.path), self._database.lock:
             return read(self._database.connection)
-
-    def check(self) -> None:
-        """Do nothing: a database in memory cannot be replaced."""
-
-    def exposure(self) -> str | None:
-        return None
-
-    def stop_waiting(self) -> None:
-        """Do nothing: a database in memory never waits for another process."""
 
     async def close(self) -> None:
         with _registry_lock:

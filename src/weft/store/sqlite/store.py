@@ -17,8 +17,7 @@ from weft.store.sql import is_current
 from weft.store.sqlite.access import Access, FileAccess
 from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS
 from weft.store.sqlite.memory import open_memory
-from weft.store.sqlite.rows import DIALECT, parameters_of
-from weft.store.sqlite.transaction import SQL
+from weft.store.sqlite.transaction import DIALECT, SQL, parameters_of
 from weft.store.tolerance import STORE_BACKOFF, Tolerance
 from weft.store.unit_of_work import Query, Request
 
@@ -54,7 +53,8 @@ class SqliteStore(TaskStore):
 
         Only this user can read a new file, or with `is_shared` also its group.
         """
-        access = await FileAccess.open(
+        access = await asyncio.to_thread(
+            FileAccess,
             path,
             clock or SystemClock(),
             synchronous=synchronous,

@@ -1,19 +1,67 @@
-"""An open write transaction: its statements, and what is collected to be written together."""
+"""An open write transaction, and how SQLite stores records: times as microseconds, lists as JSON texts."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator
-from datetime import datetime
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
-from weft.store.columns import json_text
+from weft.store.columns import columns_of, json_text, task_of_columns
 from weft.store.sql import load_queries
-from weft.store.sqlite.rows import DIALECT, micros, parameters_of
-from weft.store.unit_of_work import Many, Row, Unit, Work
+from weft.store.unit_of_work import Dialect, Many, Row, Unit, Work
+from weft.tasks.record import BOOL_FIELDS, TIME_FIELDS, Task
 
 SQL = load_queries("sqlite")
 _RELEASE = SQL["release_dependents"]
 
 T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(at: datetime) -> int:
+    """Return the microseconds since 1970, exactly (a float timestamp would round)."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def moment(microseconds: int) -> datetime:
+    """Return the time `microseconds` after 1970."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def parameters_of(values: Row) -> list[Any]:
+    """Return the parameters of a statement, as SQLite stores them."""
+    return [
+        (value - _EPOCH) // _MICROSECOND
+        if type(value) is datetime
+        else json_text(value)
+        if type(value) is list
+        else value
+        for value in values
+    ]
+
+
+def task_row(task: Task) -> list[Any]:
+    """Return the record's fields in their order, as SQLite stores them."""
+    row = columns_of(task)
+    for index in TIME_FIELDS:
+        at = row[index]
+        if at is not None:
+            row[index] = (at - _EPOCH) // _MICROSECOND
+    return row
+
+
+def task_of(row: Sequence[Any]) -> Task:
+    values = list(row)
+    for index in TIME_FIELDS:
+        if values[index] is not None:
+            values[index] = _EPOCH + timedelta(microseconds=values[index])
+    for index in BOOL_FIELDS:
+        values[index] = values[index] == 1
+    return task_of_columns(values)
+
+
+DIALECT = Dialect(task_row, task_of, moment)
 
 
 class Transaction:

@@ -7,15 +7,15 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from weft.clock import Clock
 from weft.gc_tuning import pause_collector
 from weft.limits import Backoff
+from weft.store.errors import StoreBusy
 from weft.store.group_commit import Done
 from weft.store.models import ClaimResult
-from weft.store.sqlite.commit import commit_group
-from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS, translated
+from weft.store.sqlite.commit import Outcomes, try_to_commit
+from weft.store.sqlite.connection import BUSY_TIMEOUT_SECONDS
 from weft.store.unit_of_work import Request, is_large
 
 SMALL_GROUP = 8
@@ -48,7 +48,7 @@ class Writer:
         """Commit the requests and call `done` in the running event loop. No other commit may be running."""
         if self._is_small(requests):
             outcomes = self._outcomes(requests)
-            if not _is_busy(outcomes):
+            if not isinstance(outcomes, StoreBusy):
                 done(outcomes)
                 return
         self._queue.put((asyncio.get_running_loop(), requests, done))
@@ -81,37 +81,20 @@ class Writer:
             except RuntimeError:  # the loop was closed meanwhile; nobody waits for the outcomes
                 return
 
-    def _outcomes_with_retries(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
+    def _outcomes_with_retries(self, requests: Sequence[Request]) -> Outcomes:
         """Return the outcomes, retrying while another process holds the lock, up to BUSY_TIMEOUT_SECONDS."""
         deadline = time.monotonic() + BUSY_TIMEOUT_SECONDS
         failures = 0
         outcomes = self._outcomes(requests)
-        while _is_busy(outcomes) and time.monotonic() < deadline:
+        while isinstance(outcomes, StoreBusy) and time.monotonic() < deadline:
             failures += 1
             if self._is_exiting.wait(LOCK_BACKOFF.delay_after(failures)):
                 break
             outcomes = self._outcomes(requests)
-        return translated(outcomes, self._path) if isinstance(outcomes, sqlite3.Error) else outcomes
-
-    def _outcomes(self, requests: Sequence[Request]) -> Sequence[Any] | Exception:
-        try:
-            outcomes = commit_group(self._connection, requests, self._clock)
-        except sqlite3.Error as error:
-            if _is_busy(error):
-                return error
-            translation = translated(error, self._path)
-            translation.__cause__ = error
-            return translation
-        except Exception as error:
-            return error
-        last = outcomes[-1] if outcomes else None
-        self._last_claimed = len(last.claimed) if isinstance(last, ClaimResult) else self._last_claimed
         return outcomes
 
-
-def _is_busy(outcomes: Sequence[Any] | Exception) -> bool:
-    """Return whether nothing was written because another process holds the write lock."""
-    return (
-        isinstance(outcomes, sqlite3.OperationalError)
-        and getattr(outcomes, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-    )
+    def _outcomes(self, requests: Sequence[Request]) -> Outcomes:
+        outcomes = try_to_commit(self._connection, requests, self._clock, self._path)
+        last = outcomes[-1] if isinstance(outcomes, list) and outcomes else None
+        self._last_claimed = len(last.claimed) if isinstance(last, ClaimResult) else self._last_claimed
+        return outcomes
