@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Snapshot
+from weft.tasks.decisions import Decision, Snapshot, TaskOperation
 from weft.tasks.flow import Flow
+from weft.tasks.operations.lifecycle import moved
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import Status, Task, evolve
+from weft.tasks.states import Move
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
@@ -79,6 +81,16 @@ def found_in(*flows: Flow) -> Snapshot:
         tasks={task.id: task for flow in flows for task in flow},
         flows={task.id: flow for flow in flows for task in flow},
     )
+
+
+class MoveTask(TaskOperation, frozen=True):
+    """Applies one move to one task, as operations do; the value is the task afterwards."""
+
+    move: Move
+
+    def decide(self, found: Snapshot) -> Decision[Task]:
+        changes = moved([found.task(self.task_id)], self.move).changes
+        return Decision(changes, changes.updated[0])
 
 
 def with_task(flow: Flow, task: Task) -> Flow:

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 from msgspec import Struct
 
-from tests.builders import NOON, a_flow, named, numbered_ids
+from tests.builders import NOON, MoveTask, a_flow, named, numbered_ids
 from tests.schedules import HOURLY
 from weft.app.wiring import open_store
 from weft.clock import ManualClock, SystemClock
@@ -34,7 +34,7 @@ from weft.store.sqlite.memory import open_memory
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
+from weft.tasks.operations import CopyTasks, DeleteTasks, SubmitFlow, UpdateTask
 from weft.tasks.record import Dependency, Status, Task
 from weft.tasks.states import Cancelled, Completed, Failed, InvalidResult, Outcome, Retried
 from weft.tasks.summary import summarize

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.builders import NOON, named
+from tests.builders import NOON, MoveTask, named
 from tests.engine_bench import Bench, actions, fail, statuses, task
 from weft.engine.limits import EngineLimits
 from weft.executors.protocol import ExecutionFailed, Work
 from weft.store.protocol import EVERYONE, EventFilter
-from weft.tasks.operations import CancelTasks, MoveTask, RetryTasks
+from weft.tasks.operations import CancelTasks, RetryTasks
 from weft.tasks.record import JsonObject, Status
 from weft.tasks.states import Cancelled
 from weft.tasks.summary import summarize

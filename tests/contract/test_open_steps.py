@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.builders import NOON, a_flow, completed
+from tests.builders import NOON, MoveTask, a_flow, completed
 from tests.invariants import check_flow, event_problems
 from tests.runs_bench import RunsBench
 from weft.clock import SystemClock
@@ -19,7 +19,6 @@ from weft.store.sql import load_migrations
 from weft.store.sqlite.memory import open_memory
 from weft.tasks.events import Event, EventType
 from weft.tasks.flow import Flow
-from weft.tasks.operations import MoveTask
 from weft.tasks.record import Status, Task, evolve
 from weft.tasks.states import Cancelled, Completed, Failed, Outcome
 from weft.tasks.steps import ENDED_WITH_RUN, ENDED_WITH_STEP

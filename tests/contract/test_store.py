@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import NOON, a_flow, completed, named, numbered_ids
+from tests.builders import NOON, MoveTask, a_flow, completed, named, numbered_ids
 from weft.app.wiring import open_store
 from weft.config.settings import Settings, is_memory
 from weft.ids import TaskId
@@ -15,7 +15,7 @@ from weft.store.errors import NotJson, StoreError, StoreNotFound, TaskExists
 from weft.store.protocol import EVERYONE, Claim, EventFilter, Owner, TaskFilter, TaskStore
 from weft.tasks.events import EventType
 from weft.tasks.flow import Flow, TaskNotFound
-from weft.tasks.operations import CopyTasks, DeleteTasks, MoveTask, SubmitFlow, UpdateTask
+from weft.tasks.operations import CopyTasks, DeleteTasks, SubmitFlow, UpdateTask
 from weft.tasks.parsing.problems import InvalidTasks
 from weft.tasks.record import Status, evolve
 from weft.tasks.states import (

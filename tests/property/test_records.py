@@ -23,7 +23,6 @@ from weft.tasks.states import (
     FrozenTask,
     InvalidTransition,
     Move,
-    Progressed,
     Retried,
     Started,
     transition,
@@ -83,10 +82,6 @@ class TaskLife(RuleBasedStateMachine):
     @rule(at=moments)
     def start(self, at: datetime) -> None:
         self.move(Started(at))
-
-    @rule(at=moments, progress=st.floats())
-    def progress(self, at: datetime, progress: float) -> None:
-        self.move(Progressed(at, progress))
 
     @rule(at=moments, result=json_objects)
     def complete(self, at: datetime, result: dict[str, object]) -> None:

@@ -232,24 +232,17 @@ MIN_SECONDS_BETWEEN = 0.2
 """Minimum interval between stored progress reports: an executor may report after every line of a file."""
 
 
-class ProgressReports:
-    """Creates the `report` functions passed to executors."""
+def new_report(store: TaskStore, claim: Claim) -> Report:
+    """Return the rate-limited function with which the executor of an attempt reports its progress."""
+    last = float("-inf")
 
-    def __init__(self, store: TaskStore, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
+    async def report(progress: float) -> None:
+        nonlocal last
+        now = asyncio.get_running_loop().time()
+        if now - last >= MIN_SECONDS_BETWEEN:
+            last = now
+            # Progress is optional: the task must not fail without it.
+            with StoreTolerance(f"progress of task {claim.task_id}"):
+                await store.report(claim, progress=progress, now=store.clock.now())
 
-    def of(self, claim: Claim) -> Report:
-        """Return the rate-limited report function of one attempt."""
-        last = float("-inf")
-
-        async def report(progress: float) -> None:
-            nonlocal last
-            now = asyncio.get_running_loop().time()
-            if now - last >= MIN_SECONDS_BETWEEN:
-                last = now
-                # Progress is optional: the task must not fail without it.
-                with StoreTolerance(f"progress of task {claim.task_id}"):
-                    await self._store.report(claim, progress=progress, now=self._clock.now())
-
-        return report
+    return report

@@ -5,12 +5,11 @@ import logging
 import random
 from collections.abc import Callable, Collection, Sequence
 from contextvars import Context
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
-from weft.engine.attempt import Attempts, ProgressReports
+from weft.engine.attempt import Attempts, new_report
 from weft.engine.limits import EngineLimits, Slots, StoreTolerance
 from weft.engine.running import RunningAttempt
 from weft.engine.worker import Worker
@@ -82,7 +81,6 @@ class Engine:
             has_lease=lambda: self._worker.has_lease,
             on_store_unusable=self._end,
         )
-        self._reports = ProgressReports(store, self._clock)
         # By claim and not by task: a lost attempt may still be ending when the next one starts.
         self._running: dict[Claim, RunningAttempt] = {}
         self._worker = Worker(
@@ -116,9 +114,7 @@ class Engine:
         self._poller = asyncio.create_task(self._poll(), name="weft-engine-poll")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     @property
@@ -337,13 +333,9 @@ class Engine:
             if await self._executors.learn(methods):
                 self._wake.set()
                 return
-        if new:
-            self._log_unknown_methods(new)
-
-    def _log_unknown_methods(self, methods: Collection[str]) -> None:
-        """Log once per method that this worker has no executor for it; perhaps no worker has."""
-        self._logged_methods.update(methods)
-        for method in sorted(methods):
+        # Once per method: perhaps no worker has an executor for it.
+        self._logged_methods |= new
+        for method in sorted(new):
             log.warning(
                 "no executor for method '%s'; leaving its tasks to other workers",
                 method,
@@ -354,9 +346,8 @@ class Engine:
         claim = claimed.claim
         flow = self._flows[claim.task_tree_id]
         context = None if flow.context is None else flow.context.copy()
-        attempt = RunningAttempt(
-            claimed, self._attempts, self._reports.of(claim), self._remove, context=context
-        )
+        report = new_report(self._store, claim)
+        attempt = RunningAttempt(claimed, self._attempts, report, self._remove, context=context)
         self._slots.take(attempt.method)
         flow.running += 1
         self._running[claim] = attempt

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
 
 from msgspec import Struct
 
@@ -71,9 +70,7 @@ class StoreTolerance:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> bool:
         if not isinstance(error, TransientError):
             return False
         log.warning("%s: %s", self._what, error.message, extra={"action": "store_transient_error"})

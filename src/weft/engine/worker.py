@@ -56,11 +56,6 @@ def life_of(worker: str) -> Life:
     return Life.FROZEN if state in (b"T", b"t") else Life.RUNNING
 
 
-def is_dead_here(worker: str) -> bool:
-    """Return whether the worker was a process of this machine that is gone, whatever its lease."""
-    return life_of(worker) is Life.DEAD
-
-
 @cache
 def _machine_id() -> str:
     """Return an id shared by processes that can see each other: this boot and the PID namespace."""

@@ -208,10 +208,6 @@ def _nested_parts(flow: Flow) -> Iterator[bytes]:
         if depth < open_nodes:
             yield b"]}" * (open_nodes - depth)
             yield b","
-        yield _open_node(task)
+        yield b'{"task":' + msgspec.json.encode(task_object(task)) + b',"children":['
         open_nodes = depth + 1
     yield b"]}" * open_nodes
-
-
-def _open_node(task: Task) -> bytes:
-    return b'{"task":' + msgspec.json.encode(task_object(task)) + b',"children":['

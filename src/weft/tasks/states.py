@@ -61,15 +61,6 @@ class Started(Struct, frozen=True):
     at: datetime
 
 
-class Progressed(Struct, frozen=True):
-    """The running attempt reported its progress."""
-
-    verb: ClassVar[str] = "progressed"
-    event_type: ClassVar[EventType] = EventType.TASK_PROGRESSED
-    at: datetime
-    progress: float
-
-
 class Completed(Struct, frozen=True):
     """The attempt succeeded."""
 
@@ -105,16 +96,12 @@ class Retried(Struct, frozen=True):
     at: datetime
 
 
-Move = Started | Progressed | Completed | Failed | Cancelled | Retried
+Move = Started | Completed | Failed | Cancelled | Retried
 Outcome = Completed | Failed | Cancelled
 
 
 def _start(task: Task, move: Started) -> Task:
     return evolve(task, status=Status.IN_PROGRESS, started_at=move.at, updated_at=move.at)
-
-
-def _progress(task: Task, move: Progressed) -> Task:
-    return evolve(task, progress=fraction(move.progress), updated_at=move.at)
 
 
 def _complete(task: Task, move: Completed) -> Task:
@@ -149,7 +136,6 @@ def _retry(task: Task, move: Retried) -> Task:
 TRANSITIONS: dict[tuple[Status, type[Move]], Callable[[Task, Any], Task]] = {
     (Status.PENDING, Started): _start,
     (Status.PENDING, Cancelled): _end,
-    (Status.IN_PROGRESS, Progressed): _progress,
     (Status.IN_PROGRESS, Completed): _complete,
     (Status.IN_PROGRESS, Failed): _end,
     (Status.IN_PROGRESS, Cancelled): _end,

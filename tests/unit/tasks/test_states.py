@@ -17,7 +17,6 @@ from weft.tasks.states import (
     FrozenTask,
     InvalidTransition,
     Move,
-    Progressed,
     Retried,
     Started,
     error_text,
@@ -29,7 +28,6 @@ LATER = NOON + timedelta(hours=1)
 SOURCE = TaskId("bbbbbbbb-0000-4000-8000-000000000001")
 MOVES: list[Move] = [
     Started(LATER),
-    Progressed(LATER, 0.5),
     Completed(LATER, {"value": 2}),
     Failed(LATER, "broke"),
     Cancelled(LATER),
@@ -39,7 +37,6 @@ MOVES: list[Move] = [
 ALLOWED: dict[tuple[Status, str], Status] = {
     (Status.PENDING, "started"): Status.IN_PROGRESS,
     (Status.PENDING, "cancelled"): Status.CANCELLED,
-    (Status.IN_PROGRESS, "progressed"): Status.IN_PROGRESS,
     (Status.IN_PROGRESS, "completed"): Status.COMPLETED,
     (Status.IN_PROGRESS, "failed"): Status.FAILED,
     (Status.IN_PROGRESS, "cancelled"): Status.CANCELLED,
@@ -101,7 +98,6 @@ def changed_fields(before: Task, after: Task) -> dict[str, object]:
             Cancelled(LATER, "no need"),
             {"status": Status.CANCELLED, "error": "no need", "completed_at": LATER},
         ),
-        (Status.IN_PROGRESS, Progressed(LATER, 0.25), {"progress": 0.25}),
         (
             Status.IN_PROGRESS,
             Completed(LATER, {"v": 1}),
@@ -136,9 +132,7 @@ def test_a_retried_task_begins_at_nothing() -> None:
     [(0.3, 0.3), (-1.0, 0.0), (7.0, 1.0), (math.inf, 1.0), (-math.inf, 0.0), (math.nan, 0.0)],
 )
 def test_progress_is_kept_within_its_bounds(given: float, kept: float) -> None:
-    task = transition(in_status(Status.IN_PROGRESS), Progressed(LATER, given))
-
-    assert task.progress == fraction(given) == kept
+    assert fraction(given) == kept
 
 
 @pytest.mark.parametrize(

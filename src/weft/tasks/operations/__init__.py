@@ -10,7 +10,7 @@ from weft.tasks.operations.answer import (
 from weft.tasks.operations.copy import ArchiveTasks, CopyTasks, LinkTasks, OutsideDependencies
 from weft.tasks.operations.fire import FireSchedule, Firing, ReplanSchedule
 from weft.tasks.operations.fork import ForkRun
-from weft.tasks.operations.lifecycle import CancelTasks, DeleteTasks, MoveTask, RetryTasks
+from weft.tasks.operations.lifecycle import CancelTasks, DeleteTasks, RetryTasks
 from weft.tasks.operations.submit import SubmitFlow
 from weft.tasks.operations.update import ChangeRun, UpdateTask
 
@@ -27,7 +27,6 @@ __all__ = [
     "Firing",
     "ForkRun",
     "LinkTasks",
-    "MoveTask",
     "NoOpenQuestion",
     "OutsideDependencies",
     "ReplanSchedule",

@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct, structs
 
 from weft.ids import TaskId
-from weft.tasks.decisions import Decision, FlowOperation, ReadSet, Snapshot, TaskOperation, WriteSet
+from weft.tasks.decisions import Decision, FlowOperation, ReadSet, Snapshot, WriteSet
 from weft.tasks.events import EventType, NewEvent, task_event
 from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import Problem, SeveralProblems, shown
@@ -14,16 +14,6 @@ from weft.tasks.questions import is_question, resumed_tasks
 from weft.tasks.record import JsonObject, Status, Task, evolve
 from weft.tasks.states import Cancelled, Move, Retried, transition
 from weft.tasks.steps import is_step
-
-
-class MoveTask(TaskOperation, frozen=True):
-    """Applies one move to one task; the value is the task afterwards."""
-
-    move: Move
-
-    def decide(self, found: Snapshot) -> Decision[Task]:
-        task = transition(found.task(self.task_id), self.move)
-        return Decision(WriteSet(updated=(task,), events=(_event(task, self.move),)), task)
 
 
 def moved(tasks: Sequence[Task], move: Move) -> Decision[tuple[TaskId, ...]]:

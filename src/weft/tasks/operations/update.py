@@ -7,7 +7,6 @@ from msgspec import to_builtins
 
 from weft.tasks.decisions import Decision, ReadSet, Snapshot, TaskOperation, WriteSet
 from weft.tasks.events import EventType, task_event
-from weft.tasks.flow import Flow
 from weft.tasks.parsing.problems import InvalidTasks, Problem, nearest, shown
 from weft.tasks.parsing.rules import checked_task, flow_problems, node_of
 from weft.tasks.program_params import PROGRAM, folder_of, folder_problems
@@ -72,7 +71,10 @@ class UpdateTask(TaskOperation, frozen=True, kw_only=True):
         require_changeable(task)
         changed = self._changed(task)
         if "dependencies" in self.fields:
-            self._check_flow(found.flow_of(self.task_id), changed)
+            flow = found.flow_of(self.task_id)
+            nodes = [node_of(changed if one.id == changed.id else one) for one in flow]
+            if problems := flow_problems(nodes):
+                raise InvalidTasks(problems)
         return _updated(changed, self.fields, self.now)
 
     def _changed(self, task: Task) -> Task:
@@ -88,12 +90,6 @@ class UpdateTask(TaskOperation, frozen=True, kw_only=True):
         if self.fields.keys() & _SCHEDULE_FIELDS:
             return planned(changed, after=self.now)
         return evolve(changed, next_run_at=task.next_run_at)
-
-    def _check_flow(self, flow: Flow, changed: Task) -> None:
-        nodes = [node_of(changed if task.id == changed.id else task) for task in flow]
-        problems = flow_problems(nodes)
-        if problems:
-            raise InvalidTasks(problems)
 
 
 def _refusals(task: Task, field: str, value: object) -> list[Problem]:

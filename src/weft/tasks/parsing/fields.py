@@ -190,7 +190,8 @@ def _problem(error: jsonschema_rs.ValidationError, path: str, where: tuple[str |
             tail = (*tail, name)
             reason, expected, actual = f"required field '{name}' is missing", "a value", None
         case jsonschema_rs.ValidationErrorKind.Type():
-            reason = f"must be {_type_names(expected)}, not {_kind_of(error.instance)}"
+            types = " or ".join(map(str, expected if isinstance(expected, list) else [expected]))
+            reason = f"must be {types}, not {_kind_of(error.instance)}"
         case jsonschema_rs.ValidationErrorKind.Format(format="uuid"):
             reason, expected = f"{actual!r} is not a UUID v4", "UUID v4"
         case jsonschema_rs.ValidationErrorKind.Format(format="date-time"):
@@ -216,11 +217,6 @@ def _path(path: str, parts: tuple[str | int, ...]) -> str:
     for part in parts:
         path = joined(path, part)
     return path
-
-
-def _type_names(expected: Any) -> str:
-    types = expected if isinstance(expected, list) else [expected]
-    return " or ".join(map(str, types))
 
 
 def _kind_of(value: Any) -> str:

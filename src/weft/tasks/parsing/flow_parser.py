@@ -41,7 +41,9 @@ def read_flow(document: Any, *, new_id: NewTaskId, now: datetime, user_id: str |
     """
     drafts, problems = flatten(document)
     if not drafts:
-        raise InvalidTasks(problems or [_empty(document)])
+        expected = "a list of tasks or a task tree"
+        empty = Problem("task", "a flow has at least one task", expected, shown(document), "")
+        raise InvalidTasks(problems or [empty])
     reader = _Reader(drafts, new_id=new_id, now=now, user_id=user_id)
     tasks = reader.read()
     problems += reader.problems
@@ -298,9 +300,3 @@ def _with_auxiliary_fields(tasks: list[Task]) -> list[Task]:
         evolve(task, task_tree_id=root.id, has_children=task.id in parents, has_references=False)
         for task in tasks
     ]
-
-
-def _empty(document: Any) -> Problem:
-    return Problem(
-        "task", "a flow has at least one task", "a list of tasks or a task tree", shown(document), ""
-    )

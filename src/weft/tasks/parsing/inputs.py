@@ -234,15 +234,11 @@ def problems_of(
         kind = error.kind
         yield Problem(
             field="inputs",
-            reason=_reason(error.message),
+            reason=cut(error.message, 400),
             expected={kind.name: shown(_plain(getattr(kind, "value", None)))},
             actual=shown(error.instance),
             path=where,
         )
-
-
-def _reason(message: str) -> str:
-    return cut(message, 400)
 
 
 def _plain(value: Any) -> Any:

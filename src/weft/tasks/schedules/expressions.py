@@ -66,7 +66,8 @@ def parse_cron(text: str) -> Cron:
     _minute, _hour, days, months, _weekday = (
         _values(field, part) for field, part in zip(_FIELDS, parts, strict=True)
     )
-    if _both_days_must_match(parts):
+    # Debian cron: if a day field begins with `*`, both must match; otherwise either may match.
+    if parts[2].startswith("*") or parts[4].startswith("*"):
         _check_possible(days, months, actual=f"day {parts[2]} of month {parts[3]}")
     plain = " ".join(_plain(field, part) for field, part in zip(_FIELDS, parts, strict=True))
     return Cron(plain, is_fixed=not parts[0].startswith("*") and not parts[1].startswith("*"))
@@ -86,11 +87,6 @@ def _split(text: str) -> list[str]:
             "fields", expected=f"5 cron fields ({names}), not {len(parts)}{hint}", actual=text
         )
     return parts
-
-
-def _both_days_must_match(parts: list[str]) -> bool:
-    # Debian cron: if a day field begins with `*`, both must match; otherwise either may match.
-    return parts[2].startswith("*") or parts[4].startswith("*")
 
 
 def _check_possible(days: frozenset[int], months: frozenset[int], *, actual: str) -> None:

@@ -57,7 +57,7 @@ def waits(params: JsonObject | None, *, has_unfinished_run: bool) -> bool:
 
 def time_zone(params: JsonObject | None) -> str:
     """Return the name in `params.timezone`, which is not validated here; the default is `UTC`."""
-    name = _param(params, "timezone")
+    name = (params or {}).get("timezone")
     if name is None:
         return "UTC"
     if not isinstance(name, str):
@@ -68,8 +68,8 @@ def time_zone(params: JsonObject | None) -> str:
 
 
 def _policy(params: JsonObject | None, key: str, *, default: _Policy) -> _Policy:
-    value = _param(params, key)
-    if value is None:
+    value = (params or {}).get(key)
+    if value is None:  # null means absent, as everywhere in the record
         return default
     choices = type(default)
     # Compared one by one, since a value from JSON may be unhashable.
@@ -78,11 +78,6 @@ def _policy(params: JsonObject | None, key: str, *, default: _Policy) -> _Policy
             return choice
     expected = " or ".join(choice.value for choice in choices)
     raise ScheduleError(field=f"params.{key}", expected=expected, actual=value)
-
-
-def _param(params: JsonObject | None, key: str) -> object:
-    # null means absent, as everywhere in the record.
-    return (params or {}).get(key)
 
 
 _CALENDAR_START = datetime.min.replace(tzinfo=UTC)
@@ -150,7 +145,15 @@ def next_due(schedule: Schedule, *, after: datetime) -> datetime | None:
 
 def previous_due(schedule: Schedule, *, before: datetime) -> datetime | None:
     """Return the last due time before `before`, whatever the run count; None if it does not exist."""
-    return _previous(_plan(schedule), _utc(before))
+    plan = _plan(schedule)
+    before = min(_utc(before), plan.end + _TICK)
+    if before <= plan.start:
+        return None
+    try:
+        due = _last_before(plan, before)
+    except OverflowError:  # the calendar begins after the last due time
+        return None
+    return due if due is not None and due >= plan.start else None
 
 
 def due_between(schedule: Schedule, *, after: datetime, until: datetime, limit: int) -> tuple[datetime, ...]:
@@ -224,17 +227,6 @@ def _next(plan: _Plan, after: datetime) -> datetime | None:
     except OverflowError:  # the calendar ends before the next due time
         return None
     return due if due is not None and due <= plan.end else None
-
-
-def _previous(plan: _Plan, before: datetime) -> datetime | None:
-    before = min(before, plan.end + _TICK)
-    if before <= plan.start:
-        return None
-    try:
-        due = _last_before(plan, before)
-    except OverflowError:  # the calendar begins after the last due time
-        return None
-    return due if due is not None and due >= plan.start else None
 
 
 def _first_after(plan: _Plan, after: datetime) -> datetime | None:

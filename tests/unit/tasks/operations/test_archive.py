@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.builders import NOON, a_flow, completed, found_in, named, numbered_ids, with_task
+from tests.builders import NOON, MoveTask, a_flow, completed, found_in, named, numbered_ids, with_task
 from weft.tasks.flow import Flow
-from weft.tasks.operations import ArchiveTasks, CopyTasks, DeleteTasks, LinkTasks, MoveTask, UpdateTask
+from weft.tasks.operations import ArchiveTasks, CopyTasks, DeleteTasks, LinkTasks, UpdateTask
 from weft.tasks.operations.copy import SourceNotCompleted
 from weft.tasks.operations.lifecycle import CannotDelete
 from weft.tasks.parsing.rules import consistency_problems
 from weft.tasks.record import FIELD_NAMES, Origin, Status, evolve
-from weft.tasks.states import Cancelled, Completed, Failed, FrozenTask, Move, Progressed, Retried, Started
+from weft.tasks.states import Cancelled, Completed, Failed, FrozenTask, Move, Retried, Started
 
 
 def archive_of(flow: Flow, name: str) -> Flow:
@@ -62,7 +62,6 @@ def test_only_completed_tasks_are_archived(flow: Flow, status: Status) -> None:
 
 MOVES: list[Move] = [
     Started(NOON),
-    Progressed(NOON, 0.5),
     Completed(NOON, {}),
     Failed(NOON, "e"),
     Cancelled(NOON),

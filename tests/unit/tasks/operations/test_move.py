@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.builders import NOON, a_flow, found_in
+from tests.builders import NOON, MoveTask, a_flow, found_in
 from weft.ids import TaskId
 from weft.tasks.decisions import Snapshot
 from weft.tasks.events import EventType
 from weft.tasks.flow import TaskNotFound
-from weft.tasks.operations import MoveTask
 from weft.tasks.record import Status
 from weft.tasks.states import Cancelled, InvalidTransition, Retried, Started
 
