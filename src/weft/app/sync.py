@@ -1,6 +1,6 @@
 """Synchronous API for scripts and notebooks: an `App` in the event loop of all synchronous calls."""
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -123,22 +123,12 @@ class SyncApp:
     def events(self, root_id: TaskId, *, after: int = 0) -> Iterator[Event]:
         """Yield the events of a flow as they happen, until the flow ends or is stopped."""
         stream = self._app.watch(root_id, after=after)
-        while True:
-            try:
-                yield self._wait(_next(stream))
-            except _Ended:
-                return
+        while (event := self._wait(_next(stream))) is not None:
+            yield event
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return run_sync(lambda: work)
 
 
-class _Ended(Exception):
-    """The end of a stream; StopAsyncIteration cannot be raised across threads."""
-
-
-async def _next(stream: Any) -> Any:
-    try:
-        return await anext(stream)
-    except StopAsyncIteration:
-        raise _Ended from None
+async def _next(stream: AsyncIterator[T]) -> T | None:
+    return await anext(stream, None)  # StopAsyncIteration cannot be raised across threads

@@ -91,7 +91,9 @@ class TemplateLibrary:
         ]
         if problems:
             raise InvalidProgram(sort_problems(problems))
-        new = [_new_template(template) for template in templates]
+        new = [
+            NewTemplate(one.name, print_program(Program((one,))), template_facts(one)) for one in templates
+        ]
         return await self._store.add_templates(new, user_id=self._user_id, now=self._clock.now())
 
     async def list(self) -> Sequence[RegisteredTemplate]:
@@ -150,10 +152,6 @@ def template_facts(template: Template) -> TemplateFacts:
         names=tuple(sorted((used.called | used.mentioned) - own - RESERVED_NAMES)),
         is_choosing=used.is_choosing,
     )
-
-
-def _new_template(template: Template) -> NewTemplate:
-    return NewTemplate(template.name, print_program(Program((template,))), template_facts(template))
 
 
 def _find_problems(

@@ -8,17 +8,16 @@ from typing import Any, TypeVar
 
 import click
 from greenlet import getcurrent
-from msgspec import Struct, structs
 
 from weft.app.evaluation import Evaluation, read_text
 from weft.app.sources import STDIN, read_program
 from weft.cli.display.model_events import EffectDisplay
 from weft.cli.display.values import print_usage, print_value, print_value_json, usage_json
 from weft.cli.options import (
+    EvaluationOptions,
     binding_options,
     evaluation_options,
     json_option,
-    model_options,
     read_bindings,
     read_stdin,
     surface_option,
@@ -37,7 +36,6 @@ T = TypeVar("T")
 @click.option("--file", "file", metavar="FILE", help="Evaluate the program of this file instead of EXPR.")
 @binding_options
 @evaluation_options
-@model_options
 @click.option(
     "--usage", "shows_usage", is_flag=True, help="Print tokens and cost of every step to standard error."
 )
@@ -101,25 +99,6 @@ def _read_program(expression: str | None, file: str | None, surface: Surface | N
     return read_text(expression or "", "<eval>", surface)
 
 
-class EvaluationOptions(Struct, frozen=True, kw_only=True):
-    """Options of `weft eval` and `weft repl` for their evaluations."""
-
-    libraries: tuple[str, ...] = ()
-    max_steps: int | None = None
-    """Maximum number of operations, not of recorded steps; None: the default limit."""
-    timeout_seconds: float | None = None
-    model: str | None = None
-    budget_tokens: int | None = None
-    budget_cost: float | None = None
-    is_streaming: bool = False
-
-    def limits(self) -> EvaluationLimits:
-        limits = EvaluationLimits(
-            seconds=self.timeout_seconds, tokens=self.budget_tokens, cost=self.budget_cost
-        )
-        return limits if self.max_steps is None else structs.replace(limits, operations=self.max_steps)
-
-
 class ShownEvaluation(Evaluation):
     """An evaluation with the effects of the project, which shows them on standard error."""
 
@@ -128,7 +107,8 @@ class ShownEvaluation(Evaluation):
         effects = self.display.hooks(is_streaming=options.is_streaming).effects(
             model=options.model, resolves_from_cwd=True
         )
-        super().__init__(effects, limits=options.limits())
+        given = {"operations" if name == "steps" else name: limit for name, limit in options.limits().items()}
+        super().__init__(effects, limits=EvaluationLimits(**given))
         self.ledger = effects.ledger
         self.close = effects.close
         self._libraries = options.libraries

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from msgspec import Struct
 
 from weft.config.paths import read_start
 from weft.errors import RequestError
@@ -126,31 +127,6 @@ evaluation_options = _all(
         type=click.FloatRange(min=0, min_open=True),
         help="Fail if the program takes longer than this.",
     ),
-)
-"""Adds --library, --max-steps and --timeout."""
-
-binding_options = _all(
-    click.option(
-        "--set",
-        "settings",
-        metavar="NAME=VALUE",
-        multiple=True,
-        type=TEXT,
-        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
-    ),
-    click.option(
-        "--secret",
-        "secrets",
-        metavar="NAME[=VARIABLE]",
-        multiple=True,
-        type=TEXT,
-        help="Bind NAME to the value of an environment variable (default: NAME). "
-        "The value is never shown. May be repeated.",
-    ),
-)
-"""Adds --set and --secret."""
-
-model_options = _all(
     click.option(
         "--model",
         metavar="MODEL",
@@ -177,7 +153,50 @@ model_options = _all(
         help="Print responses of models to standard error as they arrive.",
     ),
 )
-"""Adds --model, --budget-tokens, --budget-cost and --stream."""
+"""Adds the options that `EvaluationOptions` holds."""
+
+binding_options = _all(
+    click.option(
+        "--set",
+        "settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        type=TEXT,
+        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        metavar="NAME[=VARIABLE]",
+        multiple=True,
+        type=TEXT,
+        help="Bind NAME to the value of an environment variable (default: NAME). "
+        "The value is never shown. May be repeated.",
+    ),
+)
+"""Adds --set and --secret."""
+
+
+class EvaluationOptions(Struct, frozen=True, kw_only=True):
+    """The values of `evaluation_options`."""
+
+    libraries: tuple[str, ...] = ()
+    max_steps: int | None = None
+    timeout_seconds: float | None = None
+    model: str | None = None
+    budget_tokens: int | None = None
+    budget_cost: float | None = None
+    is_streaming: bool = False
+
+    def limits(self) -> dict[str, Any]:
+        """Return the limits that were given, by the names under which a run stores them."""
+        named = {
+            "steps": self.max_steps,
+            "seconds": self.timeout_seconds,
+            "tokens": self.budget_tokens,
+            "cost": self.budget_cost,
+        }
+        return {name: limit for name, limit in named.items() if limit is not None}
 
 
 def read_bindings(

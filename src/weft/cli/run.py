@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct, structs
+from msgspec import structs
 
 from weft.app.app import App, EngineLimits
 from weft.app.programs import (
@@ -35,8 +35,8 @@ from weft.cli.display.tree import print_tree
 from weft.cli.display.values import print_value
 from weft.cli.invoke import echo, echo_status, ignore_broken_pipe
 from weft.cli.options import (
+    EvaluationOptions,
     evaluation_options,
-    model_options,
     read_bindings,
     read_stdin,
     surface_option,
@@ -80,7 +80,6 @@ MAX_TREE_STEPS = 60
     help="Maximum number of model requests, scripts and tool calls at the same time.",
 )
 @evaluation_options
-@model_options
 @surface_option
 @store_options
 def run(program: str | None, values: tuple[str, ...], resumed: str | None, **options: Any) -> int:
@@ -122,7 +121,7 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
         return run_async(command.run(program, TaskId(resumed or ""), inputs))
 
 
-class RunCommand(Struct, frozen=True, kw_only=True):
+class RunCommand(EvaluationOptions, frozen=True, kw_only=True):
     """The options of `weft run`."""
 
     is_ephemeral: bool
@@ -130,25 +129,8 @@ class RunCommand(Struct, frozen=True, kw_only=True):
     name: str | None
     secrets: tuple[str, ...]
     concurrency: int
-    libraries: tuple[str, ...]
-    max_steps: int | None
-    timeout_seconds: float | None
-    model: str | None
-    budget_tokens: int | None
-    budget_cost: float | None
-    is_streaming: bool
     surface: Surface | None
     store: StoreOptions
-
-    def limits(self) -> dict[str, float]:
-        """Return the limits that were given as options."""
-        named = {
-            "steps": self.max_steps,
-            "seconds": self.timeout_seconds,
-            "tokens": self.budget_tokens,
-            "cost": self.budget_cost,
-        }
-        return {name: limit for name, limit in named.items() if limit is not None}
 
     def fixed_options(self) -> list[str]:
         """Return the given options that cannot be changed when a run is resumed."""

@@ -76,11 +76,9 @@ class Operation(Protocol[T]):
 
     def needs(self) -> ReadSet:
         """Return what must be read first."""
-        ...
 
     def decide(self, found: Snapshot) -> "Decision[T]":
         """Return the changes. Raise RequestError if a rule forbids them."""
-        ...
 
 
 class TaskOperation(Struct, frozen=True):

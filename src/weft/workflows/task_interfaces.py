@@ -44,7 +44,6 @@ class TaskInterfaces(Protocol):
 
     def interface_of(self, name: str) -> TaskInterface:
         """Return the interface of a task; raise a RequestError with suggestions if it is unknown."""
-        ...
 
 
 class ExecutorTasks:

@@ -1,6 +1,5 @@
 """Show effects on standard error as they happen: responses, notable events of models, indexing, questions."""
 
-import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,6 @@ from weft.cli.display.index_progress import IndexingLine
 from weft.cli.display.output import printable
 from weft.cli.display.questions import TerminalLock, person_to_ask
 from weft.cli.invoke import echo
-
-_LINE_BREAK = re.compile(r"(\n)")
 
 
 class ModelEventPrinter:
@@ -54,7 +51,7 @@ class ModelEventPrinter:
         if self._step not in (None, event.step_key):
             self.end()
         self._step = event.step_key
-        echo(_shown(event.text), nl=False, err=True)
+        echo("\n".join(map(printable, event.text.split("\n"))), nl=False, err=True)
 
     def _print(self, text: str) -> None:
         self.end()
@@ -103,7 +100,3 @@ def _truncation_text(event: events.ResponseTruncated) -> str:
     who = f"'{event.template}' (step {event.step_key})" if event.template else f"step {event.step_key}"
     why = "the budget is used up" if event.is_by_budget else "the model's maximum output length is reached"
     return f"{who}: the response was truncated after {event.tokens} tokens: {why}"
-
-
-def _shown(text: str) -> str:
-    return "".join("\n" if part == "\n" else printable(part) for part in _LINE_BREAK.split(text))

@@ -18,9 +18,14 @@ from weft.app.evaluation import read
 from weft.cli.display.output import plural, printable
 from weft.cli.display.problems import print_error
 from weft.cli.display.values import print_usage, print_value, value_text
-from weft.cli.eval import EvaluationOptions, ShownEvaluation, run
+from weft.cli.eval import ShownEvaluation, run
 from weft.cli.invoke import echo
-from weft.cli.options import binding_options, evaluation_options, model_options, read_bindings
+from weft.cli.options import (
+    EvaluationOptions,
+    binding_options,
+    evaluation_options,
+    read_bindings,
+)
 from weft.cli.repl.terminal import PlainInput, TerminalInput
 from weft.cli.store_access import tracing
 from weft.errors import AuthorError, RequestError, WeftError
@@ -114,7 +119,6 @@ class Session:
 @click.command()
 @binding_options
 @evaluation_options
-@model_options
 def repl(settings: tuple[str, ...], secrets: tuple[str, ...], **options: Any) -> None:
     """Evaluate expressions interactively and print their values.
 

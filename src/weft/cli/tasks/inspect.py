@@ -128,8 +128,11 @@ def show(task_id: TaskId, is_all: bool, store: StoreOptions) -> None:
     width = max(map(len, record))
     for field, value in record.items():
         if is_all or not _is_empty(value):
-            shown = _to_text(value) if field != "error" else printable_lines(str(value), indent=width + 2)
-            echo(f"{field:<{width}}  {shown}")
+            if field == "error":
+                text = printable_lines(str(value), indent=width + 2)
+            else:
+                text = printable(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            echo(f"{field:<{width}}  {text}")
     for line in lines:
         echo(line)
     if is_open_question(task):
@@ -139,12 +142,6 @@ def show(task_id: TaskId, is_all: bool, store: StoreOptions) -> None:
 def _is_empty(value: object) -> bool:
     """Return whether a field is hidden without --all; 0 is shown: it is the most urgent priority."""
     return value is None or value is False or value == {} or value == []
-
-
-def _to_text(value: object) -> str:
-    if isinstance(value, str):
-        return printable(value)
-    return printable(msgspec.json.encode(value).decode())
 
 
 async def step_lines(app: App, task: Task) -> list[str]:

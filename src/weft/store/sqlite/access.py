@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from weft.clock import Clock
-from weft.config.paths import exposure, keep_private
+from weft.config.paths import exposure, identity, keep_private
 from weft.gc_tuning import pause_collector
 from weft.store.errors import StoreNotFound, StoreReplaced, StoreUnreachable
 from weft.store.group_commit import Done
@@ -35,18 +35,16 @@ class Access(Protocol):
 
     def commit(self, requests: Sequence[Request], done: Done) -> None:
         """Commit the requests in one transaction and call `done` in the running event loop."""
-        ...
 
     async def read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of `read`, which sees one snapshot."""
-        ...
 
     def read_now(self, read: Callable[[sqlite3.Connection], T]) -> T:
         """Return the result of `read`, which runs one short statement in the event loop."""
-        ...
 
     def check(self) -> None:
         """Raise StoreReplaced if the file is no longer the one that was opened."""
+        return
 
     def exposure(self) -> str | None:
         """Return how other users may read the database; None if they cannot."""
@@ -54,10 +52,10 @@ class Access(Protocol):
 
     def stop_waiting(self) -> None:
         """Stop waiting for other processes."""
+        return
 
     async def close(self) -> None:
         """Close the connections. No read or write may be running."""
-        ...
 
 
 class FileAccess:
@@ -132,10 +130,9 @@ class FileAccess:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the device and inode of a file, which tell whether it was replaced; None if it is missing."""
     try:
-        found = path.stat()
+        return identity(path.stat())
     except OSError:
         return None
-    return found.st_dev, found.st_ino
 
 
 def _open_writer(path: Path, synchronous: str, *, must_exist: bool, is_shared: bool) -> sqlite3.Connection:

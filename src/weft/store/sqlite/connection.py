@@ -95,12 +95,8 @@ def connect(path: Path, *, is_reader: bool, synchronous: str) -> sqlite3.Connect
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """Register the SQL functions that queries use."""
-    connection.create_function("casefold", 1, _casefold, deterministic=True)
-
-
-def _casefold(text: str | None) -> str | None:
-    """Return the text for a case-insensitive search; SQLite's own `lower` handles only ASCII."""
-    return None if text is None else text.casefold()
+    # For case-insensitive search: SQLite's own `lower` handles only ASCII.
+    connection.create_function("casefold", 1, lambda text: text and text.casefold(), deterministic=True)
 
 
 def _require_sqlite_file(path: Path) -> None:

@@ -102,7 +102,8 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
     if field not in FIELD_NAMES:
         reason = f"unknown field '{shown(field)}'{nearest(field, FIELD_NAMES)}"
         return [Problem(field, reason, "a field of the task record", shown(field), field)]
-    if field == "params" and not _keeps_program(task, value):
+    has_program = isinstance(value, dict) and PROGRAM in value
+    if field == "params" and PROGRAM in (task.params or {}) and not has_program:
         reason = "params of a run must keep 'program': without it the run can neither be resumed nor copied"
         return [Problem(field, reason, "params with the program", shown(value), field)]
     if field == "params" and (problems := folder_problems(value, stored=folder_of(task.params))):
@@ -113,11 +114,6 @@ def _refusals(task: Task, field: str, value: object) -> list[Problem]:
         reason = f"{field} can be updated only while the task is {states}; it is {task.status}"
         return [Problem(field, reason, states, task.status.value, field)]
     return []
-
-
-def _keeps_program(task: Task, params: object) -> bool:
-    """Return whether the params still have the program of a run, which it needs to be resumed."""
-    return PROGRAM not in (task.params or {}) or (isinstance(params, dict) and PROGRAM in params)
 
 
 class ChangeRun(TaskOperation, frozen=True, kw_only=True):
