@@ -2,6 +2,14 @@
 
 All functions are pure and never read the clock. Times may have any UTC offset as arguments, and are returned
 in UTC. A malformed schedule raises `ScheduleError`.
+
+`cronsim` computes wall times, and this module converts them to UTC. cronsim's own handling of zones is not
+sufficient: within a repeated hour it returns a time in the past, and where clocks are set back by half an
+hour it loses times.
+
+When clocks change, this follows Debian cron. Fixed times are due once: those of a skipped hour right after
+the jump, those of a repeated hour the first time. Expressions whose minute or hour begins with `*` follow
+the clocks: nothing is due in a skipped hour, and everything is due twice in a repeated hour.
 """
 
 from collections.abc import Iterator
@@ -11,13 +19,23 @@ from itertools import islice
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
+from cronsim import CronSim
 from msgspec import Struct
 
 from weft.errors import RequestError
 from weft.tasks.record import JsonObject, ScheduleType, Task, evolve
 from weft.tasks.schedules.expressions import Cron, Expression, Interval, Once, parse_expression
-from weft.tasks.schedules.occurrences import first_due_after, last_due_before
-from weft.tasks.schedules.timezones import ScheduleError, bad_expression, moment_of, zone_named
+from weft.tasks.schedules.timezones import (
+    ScheduleError,
+    bad_expression,
+    earliest_wall,
+    latest_wall,
+    moment_after_jump,
+    moment_of,
+    moments_of,
+    skipped_seconds,
+    zone_named,
+)
 
 
 class CatchUp(StrEnum):
@@ -237,7 +255,7 @@ def _first_after(plan: _Plan, after: datetime) -> datetime | None:
             steps = (after - plan.anchor) // step + 1
             return plan.anchor + max(steps, plan.first_step) * step
         case Cron() as cron:
-            return first_due_after(cron, plan.zone, after)
+            return _first_due_after(cron, plan.zone, after)
 
 
 def _last_before(plan: _Plan, before: datetime) -> datetime | None:
@@ -248,7 +266,7 @@ def _last_before(plan: _Plan, before: datetime) -> datetime | None:
             steps = -((plan.anchor - before) // step) - 1
             return plan.anchor + steps * step if steps >= plan.first_step else None
         case Cron() as cron:
-            return last_due_before(cron, plan.zone, before)
+            return _last_due_before(cron, plan.zone, before)
 
 
 def _runs_left(schedule: Schedule) -> int | None:
@@ -281,3 +299,50 @@ def _utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError:
         return _CALENDAR_START if moment.year == _CALENDAR_START.year else _CALENDAR_END
+
+
+_LONGEST_DST_JUMP_SECONDS = 3 * 3600
+"""Debian cron treats a longer jump as a corrected clock: skipped times are not made up for.
+
+Such a jump occurs when a zone skips a day, such as 30 December 2011 in Samoa."""
+
+
+def _first_due_after(cron: Cron, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Return the first due time after `after`, in UTC. Raise OverflowError if the calendar ends before.
+
+    Wall times are in order, and so are their first occurrences. Only a second occurrence can be later than
+    the first occurrence of the next wall time, so the loop keeps it until it can compare the two. cronsim
+    stops after 50 years without a match; the longest gap of a possible expression is 40 years (29 February on
+    one weekday, with 2100 in between).
+    """
+    second_occurrence: datetime | None = None
+    for wall in CronSim(cron.text, earliest_wall(after, zone)):
+        moments = _due_moments(cron, wall, zone)
+        if moments and moments[0] > after:
+            return min(moments[0], second_occurrence or moments[0])
+        if second_occurrence is None and moments and moments[-1] > after:
+            second_occurrence = moments[-1]
+    return second_occurrence
+
+
+def _last_due_before(cron: Cron, zone: ZoneInfo, before: datetime) -> datetime | None:
+    """Return the last due time before `before`, in UTC. Raise OverflowError if the calendar starts later."""
+    first_occurrence: datetime | None = None
+    for wall in CronSim(cron.text, latest_wall(before, zone), reverse=True):
+        moments = _due_moments(cron, wall, zone)
+        if moments and moments[-1] < before:
+            return max(moments[-1], first_occurrence or moments[-1])
+        if first_occurrence is None and moments and moments[0] < before:
+            first_occurrence = moments[0]
+    return first_occurrence
+
+
+def _due_moments(cron: Cron, wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
+    moments = moments_of(wall, zone)
+    if not cron.is_fixed:
+        return moments
+    if moments:
+        return moments[:1]
+    if skipped_seconds(wall, zone) > _LONGEST_DST_JUMP_SECONDS:
+        return ()
+    return (moment_after_jump(wall, zone),)
