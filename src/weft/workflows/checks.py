@@ -102,24 +102,31 @@ class CheckedWorkflow:
             self.problems += self._step_problems(step, path)
         self.problems += self._cycle_problems()
 
-    def method_of(self, step: WorkflowStepDefinition) -> str:
-        return self._interfaces[step.task_name].method
-
-    def params_of(self, step: WorkflowStepDefinition) -> JsonObject:
-        """Return the `params` for a step's record, without its mappings."""
-        return {**step.params, **self._interfaces[step.task_name].params}
+    def record_of(self, step: WorkflowStepDefinition) -> JsonObject:
+        """Return the record of a valid step, for the flow document."""
+        # Values of the initial context become inputs of the steps that use them, not a record to depend on.
+        # So they are checked against the task's schema before anything runs, may refer to secrets, and a
+        # step's result can be reused unless a value that the step itself uses has changed.
+        interface = self._interfaces[step.task_name]
+        known: JsonObject = {}
+        mappings: JsonObject = {}
+        for source in step.sources():
+            if source.name in self.context:
+                known[source.parameter] = self._context_value(source)
+            else:
+                mappings[source.parameter] = source.text
+        params = {**step.params, **interface.params} | ({"input_mappings": mappings} if mappings else {})
+        return {
+            "name": step.output_name,
+            "schemas": {"method": interface.method},
+            "inputs": {**step.static_inputs, **known},
+            **({"params": params} if params else {}),
+            "dependencies": self.dependencies_of(step),
+        }
 
     def dependencies_of(self, step: WorkflowStepDefinition) -> list[str]:
         """Return the output names of the steps whose results a step uses, each once."""
         return list(dict.fromkeys(source.name for source in step.sources() if source.name in self.steps))
-
-    def context_inputs(self, step: WorkflowStepDefinition) -> JsonObject:
-        """Return the inputs of a step that come from the initial context."""
-        return {
-            source.parameter: self._context_value(source)
-            for source in step.sources()
-            if source.name in self.context
-        }
 
     def _well_typed(
         self, steps: Sequence[WorkflowStepDefinition]

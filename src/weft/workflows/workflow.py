@@ -49,7 +49,18 @@ class Workflow(Struct, frozen=True):
         """
         if tasks is None:
             tasks = ExecutorTasks(project_registry(load_settings()), tools=ToolTasks())
-        return compiled(self.name, self.steps, initial_context, tasks)
+        checked = CheckedWorkflow(self.name, self.steps, initial_context, tasks)
+        if checked.problems:
+            raise InvalidWorkflow(checked.problems)
+        # The root record collects the results by output name. It depends on every step, so it completes with
+        # the workflow, and stays pending if a step fails.
+        root: JsonObject = {
+            "name": self.name,
+            "schemas": {"method": "aggregate_results"},
+            "inputs": {"key_by": "name"},
+            "dependencies": list(checked.steps),
+        }
+        return [root, *map(checked.record_of, checked.steps.values())]
 
     def run(self, app: SyncApp | None = None, /, **initial_context: Any) -> WorkflowResult:
         """Run the workflow in the store of `app`, by default the project's store, and return its result.
@@ -76,41 +87,3 @@ class Workflow(Struct, frozen=True):
 
     def _task_names(self) -> list[str]:
         return [step.task_name for step in self.steps]
-
-
-def compiled(
-    name: str, steps: Sequence[WorkflowStepDefinition], context: Mapping[str, Any], tasks: TaskInterfaces
-) -> list[JsonObject]:
-    """Return the flow of a workflow: a root record, and one record per step; raise InvalidWorkflow.
-
-    The root record collects the results by output name. It depends on every step, so it completes with the
-    workflow, and stays pending if a step fails.
-    """
-    checked = CheckedWorkflow(name, steps, context, tasks)
-    if checked.problems:
-        raise InvalidWorkflow(checked.problems)
-    root: JsonObject = {
-        "name": name,
-        "schemas": {"method": "aggregate_results"},
-        "inputs": {"key_by": "name"},
-        "dependencies": list(checked.steps),
-    }
-    return [root, *(_record(step, checked) for step in checked.steps.values())]
-
-
-def _record(step: WorkflowStepDefinition, checked: CheckedWorkflow) -> JsonObject:
-    # Values of the initial context become inputs of the steps that use them, not a record to depend on. So
-    # they are checked against the task's schema before anything runs, may refer to secrets, and a step's
-    # result can be reused unless a value that the step itself uses has changed.
-    known = checked.context_inputs(step)
-    mappings = {source.parameter: source.text for source in step.sources() if source.parameter not in known}
-    params = checked.params_of(step)
-    if mappings:
-        params["input_mappings"] = mappings
-    return {
-        "name": step.output_name,
-        "schemas": {"method": checked.method_of(step)},
-        "inputs": {**step.static_inputs, **known},
-        **({"params": params} if params else {}),
-        "dependencies": checked.dependencies_of(step),
-    }

@@ -61,7 +61,7 @@ async def _show(view: "_LiveView | _LineView") -> None:
     with ignore_stderr_errors():
         while True:
             with suppress(WeftError):
-                await view.run()
+                await view.update()
             await asyncio.sleep(REFRESH_SECONDS)
 
 
@@ -75,15 +75,8 @@ class _LineView:
         self._names: dict[TaskId, str] = {}
         self._tenths = 0
 
-    async def run(self) -> None:
-        while True:
-            await self._print_news()
-            await asyncio.sleep(REFRESH_SECONDS)
-
-    async def finish(self) -> None:
-        await self._print_news()
-
-    async def _print_news(self) -> None:
+    async def update(self) -> None:
+        """Print what has happened since the last call."""
         summary = await self._app.summary(self._root_id)
         total = sum(summary.counts.values())
         if total > MAX_LINES_TASKS:
@@ -105,6 +98,8 @@ class _LineView:
             self._tenths = tenths
             echo_status(f"{tenths * 10}% ({counts_line(summary)})")
 
+    finish = update
+
     async def _load_names(self, task_ids: set[TaskId]) -> None:
         unknown = [task_id for task_id in task_ids if task_id not in self._names]
         found = await self._app.find_tasks(unknown)
@@ -125,19 +120,16 @@ class _LiveView:
         self._terminal = terminal
         terminal.clear_view = self._live.stop
 
-    async def run(self) -> None:
-        try:
-            while True:
-                text = await self._render()
-                if not self._terminal.is_asking:
-                    self._live.start()
-                    self._live.update(text, refresh=True)
-                await asyncio.sleep(REFRESH_SECONDS)
-        finally:
-            self._live.stop()
+    async def update(self) -> None:
+        """Show the current state, except while a question is on the terminal."""
+        text = await self._render()
+        if not self._terminal.is_asking:
+            self._live.start()
+            self._live.update(text, refresh=True)
 
     async def finish(self) -> None:
-        """Do nothing: the live view clears itself."""
+        """Clear the view."""
+        self._live.stop()
 
     async def _render(self) -> Any:
         from rich.text import Text
