@@ -28,7 +28,6 @@ from weft.memory.context.items import (
     find_unreadable,
     items_of,
     ranges_text,
-    summaries_of,
 )
 from weft.memory.errors import IndexBusy, IndexDamaged, IndexFileFailed
 from weft.memory.protocol import (
@@ -77,12 +76,6 @@ def _parts(query: ContextQuery) -> Iterator[QueryPart]:
 
 def _input_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _query_title(query: ContextQuery) -> str:
-    """Return the query as one short line, for summaries."""
-    text = " ".join((query.query or query.template_description or "").split())
-    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 log = logging.getLogger(__name__)
@@ -160,16 +153,6 @@ class Memory:
         self._due_at: float | None = None
         """When the next update is due, in seconds since the epoch; None before the first update."""
 
-    def get_relevant_context_for(
-        self, query: ContextQuery, *, limit: int = 20, assembly: ContextAssembly | None = None
-    ) -> AssociativeMatchResult:
-        """Return the relevant files and chunks. Failures are returned in `error`, not raised."""
-        try:
-            found = self.find(query, limit=limit, assembly=assembly)
-        except (IndexUnavailable, MatchingFailed) as error:
-            return AssociativeMatchResult(context_summary="", error=error.message)
-        return replace(self.result_of(query, found.matches), error="; ".join(found.warnings) or None)
-
     def find(
         self,
         query: ContextQuery,
@@ -183,7 +166,8 @@ class Memory:
         `beside` lists files that the task already has in full; their chunks are left out. Relative paths are
         resolved against the first root.
         """
-        arguments = (query, limit, assembly or ContextAssembly(), self._resolve(beside))
+        files = frozenset((self.roots[0] / path).resolve() for path in beside)
+        arguments = (query, limit, assembly or ContextAssembly(), files)
         with self._lock:
             try:
                 return self._search(*arguments)
@@ -225,8 +209,7 @@ class Memory:
 
         Paths inside `base` (default: the first root) are relative to it.
         """
-        convert = summaries_of if is_summary else items_of
-        return convert(matches, self.facts, str(base or self.roots[0]))
+        return items_of(matches, self.facts, str(base or self.roots[0]), is_summary=is_summary)
 
     def facts(self, root: str, path: str) -> FileFacts | None:
         return self.index.facts(root, path)
@@ -307,9 +290,6 @@ class Memory:
             return False  # the other process or the next update will index them
         return True
 
-    def _resolve(self, paths: Sequence[str]) -> frozenset[Path]:
-        return frozenset((self.roots[0] / path).resolve() for path in paths)
-
     def _find(
         self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
     ) -> Found:
@@ -324,7 +304,9 @@ class Memory:
             matches = self._match(search)
             candidates = drop_duplicate_files(merge_ranked(matches, primary, secondary, elements))
             if beside:
-                candidates = [match for match in candidates if _file_of(match) not in beside]
+                candidates = [
+                    match for match in candidates if Path(match.chunk.root, match.chunk.path) not in beside
+                ]
             kept = drop_excluded(candidates, excluded, self.facts)
             if len(kept) >= limit or len(matches) < search.limit:
                 return Found(tuple(kept[:limit]), len(candidates) - len(kept))
@@ -339,26 +321,17 @@ class Memory:
         found: list[Match] = []
         for element in elements:
             text = element.replace("*", " ") if is_pattern(element) else element
-            part = Query(
-                parts=(QueryPart(text),),
-                strategy=search.strategy,
-                limit=search.limit,
-                roots=search.roots,
-            )
-            found += select_meant(element, self._match(part))
+            found += select_meant(element, self._match(replace(search, parts=(QueryPart(text),))))
         return found
 
     def _match(self, query: Query) -> list[Match]:
         return self.matcher.match(query) if any(part.text.strip() for part in query.parts) else []
 
 
-def _file_of(match: Match) -> Path:
-    return Path(match.chunk.root, match.chunk.path)
-
-
 def summary_of(query: ContextQuery, items: Sequence[MatchItem]) -> str:
     """Summarise the found files in one sentence."""
-    title = _query_title(query)
+    text = " ".join((query.query or query.template_description or "").split())
+    title = text if len(text) <= 80 else f"{text[:79]}…"
     about = f" for '{title}'" if title else ""
     if not items:
         return f"No file matches{about}."

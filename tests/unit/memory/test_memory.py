@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from weft.clock import ManualClock
 from weft.evaluator.effects import ContextQuery
+from weft.evaluator.results import AssociativeMatchResult
 from weft.language.task_fields import ContextAssembly
 from weft.memory.errors import IndexBusy, IndexFileFailed
 from weft.memory.index.index import SqliteIndex
@@ -36,14 +38,25 @@ def a_memory(*roots: Path, **given: object) -> Memory:
     return Memory(index, index, roots, **given)  # type: ignore[arg-type]
 
 
+def ask(
+    memory: Memory, query: ContextQuery, assembly: ContextAssembly | None = None
+) -> AssociativeMatchResult:
+    """Return what a task would get, with failures in `error`."""
+    try:
+        found = memory.find(query, assembly=assembly)
+    except (IndexUnavailable, MatchingFailed) as error:
+        return AssociativeMatchResult(context_summary="", error=error.message)
+    return replace(memory.result_of(query, found.matches), error="; ".join(found.warnings) or None)
+
+
 def paths(memory: Memory, assembly: ContextAssembly | None = None, **query: object) -> list[str | None]:
-    found = memory.get_relevant_context_for(ContextQuery(**query), assembly=assembly)  # type: ignore[arg-type]
+    found = ask(memory, ContextQuery(**query), assembly=assembly)  # type: ignore[arg-type]
     assert found.error is None
     return [item.source_path for item in found.matches]
 
 
 def test_the_best_file_comes_first_and_the_summary_names_what_was_found(shop: Path) -> None:
-    found = a_memory(shop).get_relevant_context_for(ContextQuery(query="rounded price"))
+    found = ask(a_memory(shop), ContextQuery(query="rounded price"))
 
     assert found.matches[0].source_path in ("prices.py", "tests/test_prices.py")
     assert "def rounded_price" in found.matches[0].content + found.matches[1].content
@@ -54,7 +67,7 @@ def test_the_best_file_comes_first_and_the_summary_names_what_was_found(shop: Pa
 
 
 def test_nothing_found_is_an_answer(shop: Path) -> None:
-    found = a_memory(shop).get_relevant_context_for(ContextQuery(query="zebra"))
+    found = ask(a_memory(shop), ContextQuery(query="zebra"))
 
     assert (found.matches, found.error) == ((), None)
     assert found.context_summary == "No file matches for 'zebra'."
@@ -125,7 +138,7 @@ def test_as_much_as_is_asked_for_is_found_behind_what_is_excluded(shop: Path) ->
 
 
 def test_a_summary_is_what_the_strategy_metadata_gives(shop: Path) -> None:
-    found = a_memory(shop).get_relevant_context_for(ContextQuery(query="mail", matching_strategy="metadata"))
+    found = ask(a_memory(shop), ContextQuery(query="mail", matching_strategy="metadata"))
 
     assert [(item.source_path, item.content_type) for item in found.matches] == [("mail.py", "file_summary")]
     assert "send_mail" in found.matches[0].content
@@ -136,7 +149,7 @@ def test_only_files_of_the_roots_are_found(shop: Path, tmp_path: Path) -> None:
     index = SimpleIndex()
     index.update([tmp_path, shop])
 
-    found = Memory(index, index, [shop / "tests"]).get_relevant_context_for(ContextQuery(query="price"))
+    found = ask(Memory(index, index, [shop / "tests"]), ContextQuery(query="price"))
 
     assert [item.source_path for item in found.matches] == ["test_prices.py"]
 
@@ -179,7 +192,7 @@ def test_an_answer_is_of_the_files_as_they_are(shop: Path) -> None:
     try:
         assert set(paths(memory, query="send mail")) == {"mail.py"}
         (shop / "mail.py").write_text("def send_letter(to):\n    return 'mail for the new address'\n")
-        [item] = memory.get_relevant_context_for(ContextQuery(query="send mail")).matches
+        [item] = ask(memory, ContextQuery(query="send mail")).matches
         assert "new address" in item.content
 
         (shop / "mail.py").write_text("def nothing():\n    pass\n")
@@ -258,7 +271,7 @@ def test_a_file_that_may_not_be_read_for_a_while_is_told_and_then_given_again(sh
     with without_rights_over_files():
         memory.find(ContextQuery(query="rounded price"))
         (shop / "prices.py").chmod(0)
-        found = memory.get_relevant_context_for(ContextQuery(query="rounded price"))
+        found = ask(memory, ContextQuery(query="rounded price"))
         (shop / "prices.py").chmod(0o600)
         again = paths(memory, query="rounded price")
 
@@ -282,7 +295,7 @@ def test_an_index_that_another_process_updates_answers_with_what_it_knows(shop: 
     SimpleIndex.update(index, [shop])
 
     memory = Memory(index, index, [shop])
-    result = memory.get_relevant_context_for(ContextQuery(query="mail"))
+    result = ask(memory, ContextQuery(query="mail"))
 
     assert result.matches[0].source_path == "mail.py"
     assert "another process is updating the index" in (result.error or "")
@@ -300,7 +313,7 @@ def test_an_index_that_cannot_be_written_answers_with_what_it_knows(shop: Path) 
         Memory(index, index, [shop]).find(ContextQuery(query="mail"))
     SimpleIndex.update(index, [shop])
 
-    result = Memory(index, index, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+    result = ask(Memory(index, index, [shop]), ContextQuery(query="mail"))
 
     assert result.matches[0].source_path == "mail.py"
     assert "the disk is full" in (result.error or "")
@@ -319,7 +332,7 @@ def test_an_index_in_a_folder_that_may_not_be_written_is_read(shop: Path, tmp_pa
         closing(SqliteIndex(path)) as index,
         closing(LexicalMatcher(index)) as matcher,
     ):
-        found = Memory(index, matcher, [shop]).get_relevant_context_for(ContextQuery(query="mail"))
+        found = ask(Memory(index, matcher, [shop]), ContextQuery(query="mail"))
         files = index.status()["files"]
     path.parent.chmod(0o700)
 
@@ -337,8 +350,8 @@ def test_what_fails_is_told_in_the_answer_and_raised_by_find(shop: Path) -> None
     broken = Memory(_Broken(), SimpleIndex(), [shop])
     unmatched = Memory(SimpleIndex(), _BrokenMatcher(), [shop])
 
-    assert "the disk is full" in (broken.get_relevant_context_for(query).error or "")
-    assert "no such table" in (unmatched.get_relevant_context_for(query).error or "")
+    assert "the disk is full" in (ask(broken, query).error or "")
+    assert "no such table" in (ask(unmatched, query).error or "")
     with pytest.raises(IndexUnavailable):
         broken.find(query)
     with pytest.raises(MatchingFailed):

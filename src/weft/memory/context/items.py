@@ -71,18 +71,16 @@ def shown_path(root: str, path: str, base: str) -> str:
     return str(whole.relative_to(base)) if whole.is_relative_to(base) else str(whole)
 
 
-def items_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
-    """Return one item per file, made of all its matches, in the order of the first matches."""
-    return tuple(
-        _item(found, facts_of(root, path), shown_path(root, path, base))
-        for (root, path), found in by_file(matches).items()
-    )
+def items_of(
+    matches: Iterable[Match], facts_of: FactsOf, base: str, *, is_summary: bool = False
+) -> tuple[MatchItem, ...]:
+    """Return one item per file, made of all its matches, in the order of the first matches.
 
-
-def summaries_of(matches: Iterable[Match], facts_of: FactsOf, base: str) -> tuple[MatchItem, ...]:
-    """Return one item per file with its metadata instead of its text, for the strategy `metadata`."""
+    With `is_summary` (the strategy `metadata`) an item has the metadata of its file instead of its text.
+    """
+    make = _summary if is_summary else _item
     return tuple(
-        _summary(found, facts_of(root, path), shown_path(root, path, base))
+        make(found, facts_of(root, path), shown_path(root, path, base))
         for (root, path), found in by_file(matches).items()
     )
 

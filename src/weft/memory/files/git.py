@@ -114,7 +114,7 @@ def disable_repository_commands(folder: Path) -> list[tuple[str, str]]:
 def _find_executable_settings(folder: Path) -> list[str]:
     """Return the names of the repository's own settings that name executables."""
     options = ("-z", "--includes", "--show-scope", "--name-only")
-    fields = _run_text(folder, "config", *options, "--get-regexp", _EXECUTABLE_SETTINGS).split("\0")
+    fields = git_text(folder, "config", *options, "--get-regexp", _EXECUTABLE_SETTINGS).split("\0")
     return [
         name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
     ]
@@ -125,10 +125,10 @@ def _with_submodules(folder: Path) -> Iterable[Path]:
     found: dict[Path, None] = {}
     left = [folder]
     while left:
-        top = Path(_run_text(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
+        top = Path(git_text(left.pop(), "rev-parse", "--show-toplevel").removesuffix("\n"))
         if top.is_absolute() and top not in found:  # links could form a cycle
             found[top] = None
-            staged = _run_text(top, "ls-files", "-z", "--stage").split("\0")
+            staged = git_text(top, "ls-files", "-z", "--stage").split("\0")
             links = (entry.partition("\t")[2] for entry in staged if entry.startswith(_GITLINK))
             left += [top / link for link in links if (top / link / ".git").exists()]
     return found or [folder]
@@ -155,7 +155,7 @@ def git_output(folder: Path, *arguments: str, seconds: float = _TIMEOUT_SECONDS)
         return b""
 
 
-def _run_text(folder: Path, *arguments: str) -> str:
+def git_text(folder: Path, *arguments: str) -> str:
     return git_output(folder, *arguments).decode("utf-8", "surrogateescape")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from weft.memory.files.git import git_output
+from weft.memory.files.git import git_output, git_text
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
 
@@ -238,41 +238,39 @@ class FolderRules:
     def __init__(self, base: bytes, patterns: Sequence[Pattern]) -> None:
         self._base_length = len(base) + 1 if base else 0
         self._patterns = patterns
-        self._has_name_patterns = any(pattern.is_of_names for pattern in patterns)
-        self._has_path_patterns = any(not pattern.is_of_names for pattern in patterns)
+        last_first = [*enumerate(patterns)][::-1]
+        self._of_names = [(number, pattern) for number, pattern in last_first if pattern.is_of_names]
+        self._of_paths = [(number, pattern) for number, pattern in last_first if not pattern.is_of_names]
         self._by_name: dict[tuple[bytes, bool], int] = {}
-        """Cache of the index of the last pattern that matches a name (-1: no pattern), as names recur."""
+        """Cache of the number of the last pattern that matches a name (-1: no pattern), as names recur."""
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> bool | None:
         """Return True if the last pattern that matches the path ignores it; None if no pattern matches."""
-        best = self._last_of_names(name, is_folder) if self._has_name_patterns else -1
-        if self._has_path_patterns:
-            best = self._last_of_paths(path[self._base_length :], is_folder, best)
+        best: int | None = -1
+        if self._of_names:
+            best = self._by_name.get((name, is_folder))
+            if best is None:
+                best = self._by_name[name, is_folder] = _last_match(self._of_names, name, is_folder)
+        if self._of_paths:
+            best = max(best, _last_match(self._of_paths, path[self._base_length :], is_folder))
         return None if best < 0 else self._patterns[best].is_ignoring
 
-    def _last_of_names(self, name: bytes, is_folder: bool) -> int:
-        found = self._by_name.get((name, is_folder))
-        if found is None:
-            found = self._by_name[name, is_folder] = self._search_names(name, is_folder)
-        return found
 
-    def _search_names(self, name: bytes, is_folder: bool) -> int:
-        for number in range(len(self._patterns) - 1, -1, -1):
-            pattern = self._patterns[number]
-            if pattern.is_of_names and (is_folder or not pattern.is_for_folders) and pattern.matches(name):
-                return number
-        return -1
+def _last_match(patterns: Iterable[tuple[int, Pattern]], text: bytes, is_folder: bool) -> int:
+    """Return the number of the first of these patterns that matches; -1 if none does."""
+    for number, pattern in patterns:
+        if (is_folder or not pattern.is_for_folders) and pattern.matches(text):
+            return number
+    return -1
 
-    def _last_of_paths(self, path: bytes, is_folder: bool, best: int) -> int:
-        for number in range(len(self._patterns) - 1, best, -1):
-            pattern = self._patterns[number]
-            if (
-                not pattern.is_of_names
-                and (is_folder or not pattern.is_for_folders)
-                and pattern.matches(path)
-            ):
-                return number
-        return best
+
+def _verdict(lists: Sequence[FolderRules], path: bytes, name: bytes, is_folder: bool) -> bool | None:
+    """Return the verdict of the last rules that have one."""
+    for rules in reversed(lists):
+        verdict = rules.verdict(path, name, is_folder)
+        if verdict is not None:
+            return verdict
+    return None
 
 
 class Rules:
@@ -300,28 +298,17 @@ class Rules:
         name = path.rpartition(b"/")[2]
         if name in ALWAYS:
             return True
-        for rules in reversed(self._always):
-            verdict = rules.verdict(path, name, is_folder)
-            if verdict is not None:
-                return verdict
-        if self._prefix:
-            path = self._prefix + path
-        for rules in reversed(self._lists):
-            verdict = rules.verdict(path, name, is_folder)
-            if verdict is not None:
-                return verdict
-        return False
+        verdict = _verdict(self._always, path, name, is_folder)
+        return bool(
+            _verdict(self._lists, self._prefix + path, name, is_folder) if verdict is None else verdict
+        )
 
     def is_ignored_by_us(self, path: bytes) -> bool:
         """Return True if a file is ignored regardless of git: by the settings, or in a folder of `ALWAYS`."""
         parts = path.split(b"/")
         for end in range(1, len(parts) + 1):
-            here = b"/".join(parts[:end])
-            is_folder = end < len(parts)
-            if parts[end - 1] in ALWAYS:
-                return True
-            verdicts = [rules.verdict(here, parts[end - 1], is_folder) for rules in reversed(self._always)]
-            if next((verdict for verdict in verdicts if verdict is not None), False):
+            here, name = b"/".join(parts[:end]), parts[end - 1]
+            if name in ALWAYS or _verdict(self._always, here, name, is_folder=end < len(parts)):
                 return True
         return False
 
@@ -335,8 +322,8 @@ class Rules:
             # A nested repository has only its own rules.
             return repository_rules(folder, path, self._always)
         base = self._prefix + path
-        own = [_read_rules(folder / name, base, self._ignore_case) for name in IGNORE_FILES if name in names]
-        found = [rules for rules in own if rules is not None]
+        files = [folder / name for name in IGNORE_FILES if name in names]
+        found = _read_rules(files, base, self._ignore_case)
         if not found:
             return self
         return Rules(
@@ -380,41 +367,37 @@ def rule_files_above(root: Path) -> list[Path]:
 def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
     """Return the rules of the top folder of a repository, for paths that begin with `path`."""
     excludes_file, ignore_case, exclude = _git_settings(top)
-    lists = []
-    for file in (excludes_file, exclude):
-        content = _read_content(file, follow=True) if file is not None else None
-        if content is not None:
-            lists.append(FolderRules(path, read_patterns(content, ignore_case=ignore_case)))
-    for name in IGNORE_FILES:
-        rules = _read_rules(top / name, path, ignore_case)
-        if rules is not None:
-            lists.append(rules)
+    outside = [file for file in (excludes_file, exclude) if file is not None]
+    own = [top / name for name in IGNORE_FILES]
+    lists = [
+        *_read_rules(outside, path, ignore_case, follow=True),
+        *_read_rules(own, path, ignore_case),
+    ]
     return Rules(lists, always=always, ignore_case=ignore_case)
 
 
-def _read_rules(file: Path, base: bytes, ignore_case: bool) -> FolderRules | None:
-    content = _read_content(file, follow=False)
-    if content is None:
-        return None
-    return FolderRules(base, read_patterns(content, ignore_case=ignore_case))
+def _read_rules(
+    files: Iterable[Path], base: bytes, ignore_case: bool, *, follow: bool = False
+) -> list[FolderRules]:
+    """Return the rules of the files that can be read; links are not read without `follow`."""
+    contents = (_read_content(file, follow=follow) for file in files)
+    return [
+        FolderRules(base, read_patterns(content, ignore_case=ignore_case))
+        for content in contents
+        if content is not None
+    ]
 
 
 def _read_content(file: Path, *, follow: bool) -> bytes | None:
     """Return the start of a regular file; None if it cannot be read, or is a link without `follow`."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-    try:
-        descriptor = os.open(file, flags)
-    except (OSError, ValueError):
-        return None
-    try:
-        # Checked before os.fdopen, which raises for a folder.
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        with os.fdopen(descriptor, "rb", closefd=False) as opened, suppress(OSError):
+    with (
+        suppress(OSError, ValueError),
+        open(file, "rb", opener=lambda path, _: os.open(path, flags)) as opened,
+    ):
+        if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             return opened.read(MAX_IGNORE_BYTES)
-        return None
-    finally:
-        os.close(descriptor)
+    return None
 
 
 def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
@@ -425,7 +408,8 @@ def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
     home = os.environ.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
     excludes_file: Path | None = Path(home) / "git" / "ignore"
     ignore_case = False
-    for key, value in _git_config(top):
+    lines = git_text(top, "config", "-z", "--get-regexp", r"^core\.(excludesfile|ignorecase)$").split("\0")
+    for key, _, value in (line.partition("\n") for line in lines):
         if key == "core.excludesfile":
             excludes_file = Path(value).expanduser() if value else None
         elif key == "core.ignorecase":
@@ -433,20 +417,12 @@ def _git_settings(top: Path) -> tuple[Path | None, bool, Path | None]:
     return excludes_file, ignore_case, _info_exclude(top)
 
 
-def _git_config(top: Path) -> list[tuple[str, str]]:
-    done = git_output(top, "config", "-z", "--get-regexp", r"^core\.(excludesfile|ignorecase)$")
-    pairs = (line.partition("\n") for line in done.decode("utf-8", "surrogateescape").split("\0") if line)
-    return [(key, value) for key, _, value in pairs]
-
-
 def _info_exclude(top: Path) -> Path | None:
     folder = top / ".git"
     if folder.is_dir():
         return folder / "info" / "exclude"
     # In a worktree or submodule `.git` is a file with the path of the repository.
-    found = (
-        git_output(top, "rev-parse", "--git-path", "info/exclude").decode("utf-8", "surrogateescape").strip()
-    )
+    found = git_text(top, "rev-parse", "--git-path", "info/exclude").strip()
     return top / found if found else None
 
 

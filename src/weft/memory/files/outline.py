@@ -349,7 +349,7 @@ _JAVA = (
     ),
     _regex(r"^[ \t]*+(?:fun|def)~([A-Za-z_]\w*+)", "function"),
 )
-_BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
+PATTERNS_BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "javascript": _JAVASCRIPT,
     "typescript": _JAVASCRIPT,
     "vue": _JAVASCRIPT,
@@ -395,15 +395,12 @@ _BY_LANGUAGE: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 }  # fmt: skip
 
 
-PATTERN_LANGUAGES = tuple(_BY_LANGUAGE)
-
-
 def by_patterns(language: str, text: str) -> list[Symbol]:
     """Return the definitions found by the regular expressions of a language."""
     text = "\n".join(_lines_to_search(text.split("\n")))
     starts = [
         (found.start(1), found[1], kind)
-        for pattern, kind in _BY_LANGUAGE.get(language, ())
+        for pattern, kind in PATTERNS_BY_LANGUAGE.get(language, ())
         for found in pattern.finditer(text)
     ]
     starts.sort()

@@ -10,11 +10,8 @@ import importlib
 import json
 import resource
 import signal
-import socket
 import subprocess
-import sys
 import threading
-from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -22,6 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from weft.memory.protocol import Symbol
+from weft.process.worker import Worker, serve
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
@@ -35,6 +33,11 @@ class Grammar(Struct, frozen=True):
     """Function of the module that returns the language."""
     query: str
     """Captures the name of each definition by its kind: `@class`, `@function` ..."""
+
+
+def _named(kind: str, nodes: str) -> str:
+    """Return a query for the names of these nodes, which define something of this kind."""
+    return "".join(f"({node} name: (_) @{kind})\n" for node in nodes.split())
 
 
 _JAVASCRIPT = """
@@ -54,31 +57,25 @@ _JAVASCRIPT = """
 
 _TYPESCRIPT = (
     _JAVASCRIPT
-    + """
-(abstract_class_declaration name: (_) @class)
-(interface_declaration name: (_) @type)
-(type_alias_declaration name: (_) @type)
-(enum_declaration name: (_) @type)
-(internal_module name: (_) @type)
-(module name: (_) @type)
-(function_signature name: (_) @function)
-(method_signature name: (_) @method)
-(abstract_method_signature name: (_) @method)
-"""
+    + _named("class", "abstract_class_declaration")
+    + _named("type", "interface_declaration type_alias_declaration enum_declaration internal_module module")
+    + _named("function", "function_signature")
+    + _named("method", "method_signature abstract_method_signature")
 )
 
-_GO = """
-(function_declaration name: (_) @function)
-(method_declaration name: (_) @method)
-(method_elem name: (_) @method)
-(type_spec name: (_) @type)
-(type_alias name: (_) @type)
+_GO = (
+    _named("function", "function_declaration")
+    + _named("method", "method_declaration method_elem")
+    + _named("type", "type_spec type_alias")
+    + """
 (source_file (const_declaration (const_spec name: (identifier) @constant)))
 (source_file (var_declaration (var_spec name: (identifier) @constant)))
 (source_file (var_declaration (var_spec_list (var_spec name: (identifier) @constant))))
 """
+)
 
-_RUST = """
+_RUST = (
+    """
 (source_file (function_item name: (_) @function))
 (mod_item body: (declaration_list (function_item name: (_) @function)))
 (block (function_item name: (_) @function))
@@ -86,27 +83,22 @@ _RUST = """
 (impl_item body: (declaration_list [(function_item name: (_) @method) (const_item name: (_) @constant)]))
 (trait_item body: (declaration_list
   [(function_item name: (_) @method) (function_signature_item name: (_) @method)]))
-(struct_item name: (_) @type)
-(enum_item name: (_) @type)
-(union_item name: (_) @type)
-(trait_item name: (_) @type)
-(type_item name: (_) @type)
-(mod_item name: (_) @type)
-(macro_definition name: (_) @macro)
 (source_file [(const_item name: (_) @constant) (static_item name: (_) @constant)])
 """
+    + _named("type", "struct_item enum_item union_item trait_item type_item mod_item")
+    + _named("macro", "macro_definition")
+)
 
-_JAVA = """
-(class_declaration name: (_) @class)
-(interface_declaration name: (_) @class)
-(enum_declaration name: (_) @class)
-(record_declaration name: (_) @class)
-(annotation_type_declaration name: (_) @class)
-(method_declaration name: (_) @method)
-(constructor_declaration name: (_) @method)
+_CLASSES = "class_declaration interface_declaration enum_declaration"
+
+_JAVA = (
+    _named("class", f"{_CLASSES} record_declaration annotation_type_declaration")
+    + _named("method", "method_declaration constructor_declaration")
+    + _named("constant", "enum_constant")
+    + """
 (field_declaration (modifiers "static" "final") declarator: (variable_declarator name: (_) @constant))
-(enum_constant name: (_) @constant)
 """
+)
 
 _C = """
 (function_declarator declarator: (identifier) @function)
@@ -124,45 +116,31 @@ _CPP = (
 (function_declarator declarator:
   [(qualified_identifier) (field_identifier) (destructor_name) (operator_name)] @method)
 (class_specifier name: (_) @class body: (_))
-(namespace_definition name: (_) @type)
-(alias_declaration name: (_) @type)
-(concept_definition name: (_) @type)
 """
+    + _named("type", "namespace_definition alias_declaration concept_definition")
 )
 
-_RUBY = """
-(class name: (_) @class)
-(module name: (_) @class)
-(method name: (_) @method)
-(singleton_method name: (_) @method)
-(alias name: (_) @method)
-(assignment left: (constant) @constant)
-"""
+_RUBY = (
+    _named("class", "class module")
+    + _named("method", "method singleton_method alias")
+    + "(assignment left: (constant) @constant)"
+)
 
-_C_SHARP = """
-(class_declaration name: (_) @class)
-(interface_declaration name: (_) @class)
-(struct_declaration name: (_) @class)
-(enum_declaration name: (_) @class)
-(record_declaration name: (_) @class)
-(delegate_declaration name: (_) @type)
-(method_declaration name: (_) @method)
-(constructor_declaration name: (_) @method)
-(property_declaration name: (_) @method)
-(local_function_statement name: (_) @function)
-"""
+_C_SHARP = (
+    _named("class", f"{_CLASSES} struct_declaration record_declaration")
+    + _named("type", "delegate_declaration")
+    + _named("method", "method_declaration constructor_declaration property_declaration")
+    + _named("function", "local_function_statement")
+)
 
-_PHP = """
-(class_declaration name: (_) @class)
-(interface_declaration name: (_) @class)
-(trait_declaration name: (_) @class)
-(enum_declaration name: (_) @class)
-(function_definition name: (_) @function)
-(method_declaration name: (_) @method)
-(const_element (name) @constant)
-"""
+_PHP = (
+    _named("class", f"{_CLASSES} trait_declaration")
+    + _named("function", "function_definition")
+    + _named("method", "method_declaration")
+    + "(const_element (name) @constant)"
+)
 
-_SHELL = "(function_definition name: (_) @function)"
+_SHELL = _named("function", "function_definition")
 
 _C_GRAMMAR = Grammar("tree_sitter_c", "language", _C)
 _CPP_GRAMMAR = Grammar("tree_sitter_cpp", "language", _CPP)
@@ -252,29 +230,19 @@ def _is_variable(node: "Node") -> bool:
 
 
 def main() -> None:
-    """Serve the requests of the indexing process on the socket at standard input.
-
-    A request is a line of JSON with language and length in bytes, then the text.
-    """
-    # Ctrl-C is handled by the indexing process, which closes the socket.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Outline files for the indexing process. A request is a language, a line break and the text."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with socket.socket(fileno=0) as connection:
-        connection.settimeout(IDLE_SECONDS)
-        stream = connection.makefile("rb")
-        try:
-            while head := stream.readline():
-                language, size = json.loads(head)
-                # SIGPROF kills this process when the time is over: nothing else interrupts a parser.
-                signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
-                response = json.dumps(outline(language, stream.read(size)))
-                signal.setitimer(signal.ITIMER_PROF, 0)
-                connection.sendall(response.encode() + b"\n")
-        except TimeoutError:
-            return
-        except OSError:
-            return  # the indexing process has closed the socket
+    serve(_answer, IDLE_SECONDS)
+
+
+def _answer(request: bytes) -> bytes:
+    language, _, content = request.partition(b"\n")
+    # SIGPROF kills this process when the time is over: nothing else interrupts a parser.
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    response = json.dumps(outline(language.decode(), content))
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    return response.encode()
 
 
 MAX_BYTES = 500_000
@@ -283,13 +251,10 @@ MAX_BYTES = 500_000
 ANSWER_SECONDS = 30.0
 """Time limit for a response. Normally the parser process kills itself after CPU_SECONDS."""
 
-END_SECONDS = 1.0
-"""How long the parser process may take to end after its socket is closed."""
-
 MAX_DEATHS = 20
 """After this many files that killed the parser it is not started again: the files are probably hostile."""
 
-_START = "import sys; sys.path[:] = {path!r}; from weft.memory.files.treesitter import main; main()"
+_START = "from weft.memory.files.treesitter import main; main()"
 
 
 def grammar_outline(language: str, text: str) -> list[Symbol] | None:
@@ -313,86 +278,38 @@ def has_grammar(language: str) -> bool:
 class ParserProcess:
     """The parser process, which is restarted after a file has killed it."""
 
-    def __init__(self, command: Sequence[str] | None = None) -> None:
-        self._command = command
+    def __init__(self, code: str = _START) -> None:
+        self._worker = Worker(code, timeout_seconds=ANSWER_SECONDS, stderr=subprocess.DEVNULL)
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._connection: socket.socket | None = None
         self.deaths = 0
         """Number of files that have killed the process."""
 
     def outline(self, language: str, content: bytes) -> list[Symbol] | None:
         """Return the definitions in a file; None if it killed the process, or no process can be started."""
+        request = language.encode() + b"\n" + content
         with self._lock:
-            response = self._request(language, content) or self._restart_and_request(language, content)
+            response = self._worker.request(request) or self._restart_and_request(request)
         return None if response is None else [Symbol(*each) for each in json.loads(response)]
 
-    def _restart_and_request(self, language: str, content: bytes) -> bytes | None:
+    def _restart_and_request(self, request: bytes) -> bytes | None:
         """Return the response of a new process.
 
         Return None if the file killed the old or the new process, or if no process can be started.
         """
         for _ in range(2):
-            if self._process is not None and self._end() != 0:
+            if self._worker.end() != 0:
                 self.deaths += 1
                 return None
-            if self.deaths >= MAX_DEATHS or not self._start():
+            if self.deaths >= MAX_DEATHS or not self._worker.start():
                 return None
-            response = self._request(language, content)
+            response = self._worker.request(request)
             if response is not None:
                 return response
         return None
 
     def close(self) -> None:
         with self._lock:
-            self._end()
-
-    def _request(self, language: str, content: bytes) -> bytes | None:
-        if self._connection is None:
-            return None
-        try:
-            self._connection.sendall(json.dumps([language, len(content)]).encode() + b"\n" + content)
-            response = b""
-            while not response.endswith(b"\n"):
-                part = self._connection.recv(1_000_000)
-                if not part:
-                    return None
-                response += part
-        except OSError:  # the process has ended, or the request timed out
-            return None
-        return response
-
-    def _start(self) -> bool:
-        """Start a process without the untrusted working folder in its module path; False if that fails."""
-        path = [part for part in sys.path if part]
-        command = self._command or [sys.executable, "-P", "-S", "-c", _START.format(path=path)]
-        ours, theirs = socket.socketpair()
-        ours.settimeout(ANSWER_SECONDS)
-        with theirs:
-            try:
-                self._process = subprocess.Popen(
-                    command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-            except OSError:
-                ours.close()
-                return False
-        self._connection = ours
-        return True
-
-    def _end(self) -> int:
-        """End the process. Return its exit code; it is not 0 if a file killed the process."""
-        connection, process = self._connection, self._process
-        self._connection = self._process = None
-        if connection is not None:
-            connection.close()
-        if process is None:
-            return 0
-        try:
-            return process.wait(timeout=END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            return 1
+            self._worker.end()
 
 
 _parser = ParserProcess()

@@ -198,18 +198,6 @@ def stat_in(folder: int, name: str) -> os.stat_result:
     return found
 
 
-def open_in(folder: int, name: str) -> int:
-    """Open a file in an open folder. Raise OSError if it is not a regular file."""
-    if name in ("", ".", ".."):
-        raise IsADirectoryError(name)
-    # Without O_NONBLOCK, opening a named pipe would block until a writer opens it.
-    file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(f"{name} is not a regular file")
-    return file
-
-
 _EXTRA_BYTES = 16_384
 """Bytes requested beyond the size of a file: it may have grown, and special file systems report size 0."""
 
@@ -250,9 +238,13 @@ class Reader:
             self._path = folder
         if identity(stat_in(self._folder, name)) in self._databases:
             raise OSError(f"{path} belongs to a database that is open")
-        descriptor = open_in(self._folder, name)
+        # Without O_NONBLOCK, opening a named pipe would block until a writer opens it.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=self._folder)
         try:
             known = os.fstat(descriptor)
+            if not stat.S_ISREG(known.st_mode):  # replaced meanwhile
+                raise OSError(f"{path} is not a regular file")
             content = b""
             wanted = min(known.st_size + _EXTRA_BYTES, max_bytes + 1)
             while len(content) <= max_bytes and (more := os.read(descriptor, wanted)):

@@ -3,6 +3,7 @@
 import logging
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -153,26 +154,21 @@ class SqliteIndex:
 
     def status(self) -> dict[str, Any]:
         with clear_errors(self.path):
-            return self._status()
-
-    def _status(self) -> dict[str, Any]:
-        rows = self.connection.execute(
-            """SELECT path, updated_at,
-                (SELECT count(*) FROM memory_files WHERE root_id = memory_roots.id AND skipped IS NULL),
-                (SELECT coalesce(sum(size), 0) FROM memory_files WHERE root_id = memory_roots.id
-                    AND skipped IS NULL)
-            FROM memory_roots ORDER BY path"""
-        ).fetchall()
-        names = ("root", "updated_at", "files", "text_bytes")
-        roots = [dict(zip(names, row, strict=True)) for row in rows]
-        return {
-            "file": str(self.path),
-            "roots": roots,
-            "files": sum(root["files"] for root in roots),
-            "chunks": self.connection.execute("SELECT count(*) FROM memory_chunks").fetchone()[0],
-            "text_bytes": sum(root["text_bytes"] for root in roots),
-            "index_bytes": self._index_bytes(),
-        }
+            rows = self.connection.execute(
+                """SELECT memory_roots.path, updated_at, count(size), coalesce(sum(size), 0)
+                FROM memory_roots LEFT JOIN memory_files ON root_id = memory_roots.id AND skipped IS NULL
+                GROUP BY memory_roots.id ORDER BY memory_roots.path"""
+            ).fetchall()
+            names = ("root", "updated_at", "files", "text_bytes")
+            roots = [dict(zip(names, row, strict=True)) for row in rows]
+            return {
+                "file": str(self.path),
+                "roots": roots,
+                "files": sum(root["files"] for root in roots),
+                "chunks": self.connection.execute("SELECT count(*) FROM memory_chunks").fetchone()[0],
+                "text_bytes": sum(root["text_bytes"] for root in roots),
+                "index_bytes": self._index_bytes(),
+            }
 
     def drop(self, roots: Sequence[Path] | None = None) -> None:
         """Remove roots from the index; for None make the file empty."""
@@ -215,15 +211,12 @@ class SqliteIndex:
 
 
 def _sum(one: IndexReport, other: IndexReport) -> IndexReport:
-    skipped = dict(one.skipped)
-    for reason, count in other.skipped.items():
-        skipped[reason] = skipped.get(reason, 0) + count
     return IndexReport(
         files=one.files + other.files,
         added=one.added + other.added,
         changed=one.changed + other.changed,
         removed=one.removed + other.removed,
-        skipped=skipped,
+        skipped=dict(Counter(one.skipped) + Counter(other.skipped)),
         text_bytes=one.text_bytes + other.text_bytes,
         index_bytes=other.index_bytes,
     )

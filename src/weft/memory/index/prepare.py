@@ -5,17 +5,13 @@ import hashlib
 import logging
 import os
 import re
-import signal
-import subprocess
 import sys
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +24,7 @@ from weft.memory.files.walk import Found, Reader
 from weft.memory.index.database import pack
 from weft.memory.protocol import Symbol
 from weft.memory.search.query import fields_of, path_words
+from weft.process.worker import Worker, serve
 
 MAX_TITLE_CHARACTERS = 200
 
@@ -191,40 +188,19 @@ def not_prepared(path: str) -> Done:
     return Done(Found(path, 0, 0, 0), None)
 
 
-def send(pipe: IO[bytes], message: Batch | list[Done]) -> None:
-    """Write a message, preceded by its length."""
-    content = msgspec.msgpack.encode(message)
-    pipe.write(len(content).to_bytes(4, "big") + content)
-    pipe.flush()
-
-
-def receive(pipe: IO[bytes]) -> bytes | None:
-    """Read a message; None at the end of the stream."""
-    head = pipe.read(4)
-    if len(head) < 4:
-        return None
-    size = int.from_bytes(head, "big")
-    content = pipe.read(size)
-    return content if len(content) == size else None
-
-
 NICENESS = 3
 """Lower priority than the process that writes, as that is the bottleneck."""
 
 
 def main() -> None:
-    """Prepare batches from standard input until it is closed; write the results to standard output."""
-    # Ctrl-C is handled by the indexing process, which closes standard input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Prepare batches for the indexing process."""
     os.nice(NICENESS)
     gc.disable()  # nothing here has cycles, and the collector takes a tenth of the time
     decoder = msgspec.msgpack.Decoder(Batch)
-    with os.fdopen(os.dup(1), "wb") as out:
-        while (message := receive(sys.stdin.buffer)) is not None:
-            send(out, prepare_batch(decoder.decode(message)))
+    serve(lambda batch: msgspec.msgpack.encode(prepare_batch(decoder.decode(batch))))
 
 
-_START = "import sys; sys.path[:] = {path!r}; from weft.memory.index.prepare import main; main()"
+_START = "from weft.memory.index.prepare import main; main()"
 
 _decoder = msgspec.msgpack.Decoder(list[Done])
 
@@ -233,52 +209,27 @@ class PrepareProcess:
     """Process that prepares batches for one thread; it is started on first use."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._worker = Worker(_START)
         self._is_unusable = False
 
     def prepare(self, batch: Batch) -> list[Done] | None:
         """Return the prepared files; None if they killed the process, or if no process can be started."""
-        if self._process is None and not self._is_unusable:
-            self._process = _start()
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
+        if not self._worker.is_running and (self._is_unusable or not self._worker.start()):
             return None
-        try:
-            send(process.stdin, batch)
-            response = receive(process.stdout)
-            done = None if response is None else _decoder.decode(response)
-        except (OSError, msgspec.MsgspecError):
-            done = None
-        if done is None or len(done) != len(batch.paths):
+        response = self._worker.request(msgspec.msgpack.encode(batch))
+        if response is None:
             self.end()
             return None
-        return done
+        return _decoder.decode(response)
 
     def is_usable(self) -> bool:
         """Return False if a new process fails even with an empty batch; then no further one is started."""
-        if self._process is None and not self._is_unusable:
+        if not self._worker.is_running and not self._is_unusable:
             self._is_unusable = self.prepare(Batch(b"/", 0, [])) is None
         return not self._is_unusable
 
     def end(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        process.wait()
-
-
-def _start() -> subprocess.Popen[bytes] | None:
-    """Start a process without the untrusted working folder in its module path; None if that fails."""
-    path = [part for part in sys.path if part]
-    command = [sys.executable, "-P", "-c", _START.format(path=path)]
-    try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    except OSError:
-        return None
+        self._worker.end()
 
 
 FILES_A_BATCH = 200
@@ -310,7 +261,9 @@ def prepare_files(
     def work(batch: Batch) -> list[Done]:
         process = idle.pop()  # there are as many as threads
         try:
-            return _prepare_in(process, batch)
+            done = process.prepare(batch)
+            # If the batch kills the process, prepare its files one by one.
+            return [_prepare_single(process, batch, path) for path in batch.paths] if done is None else done
         finally:
             idle.append(process)
 
@@ -328,12 +281,6 @@ def prepare_files(
         threads.shutdown(cancel_futures=True)
         for process in processes:
             process.end()
-
-
-def _prepare_in(process: PrepareProcess, batch: Batch) -> list[Done]:
-    """Return the prepared batch; if it kills the process, prepare its files one by one."""
-    done = process.prepare(batch)
-    return [_prepare_single(process, batch, path) for path in batch.paths] if done is None else done
 
 
 def _prepare_single(process: PrepareProcess, batch: Batch, path: str) -> Done:

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import astuple
 
+from weft.limits import is_unicode
 from weft.memory.errors import RootUnavailable
 from weft.memory.files.ignore import IGNORE_FILES
 from weft.memory.files.walk import Found, Walk, at_or_below
@@ -130,7 +131,7 @@ class Update:
         large = [each for each in to_read if each.size > limit]
         self._write_files([Done(each, Prepared(b"", "too_large")) for each in large])
         begun_ns = time.time_ns()
-        small = [each for each in to_read if each.size <= limit and _is_nameable(each.path)]
+        small = [each for each in to_read if each.size <= limit and is_unicode(each.path)]
         for _ in range(len(to_read) - len(large) - len(small)):
             self._skip("unreadable")
         for done in prepare_files(self._root, small, limit, self._hashes(small)):
@@ -213,15 +214,6 @@ class Update:
         )
 
 
-def _is_nameable(path: str) -> bool:
-    """Return True if the path is valid text, which is needed to store it."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 _INSERT_WORDS = """INSERT INTO memory_words (rowid, path, symbols, headings, content, parts)
 VALUES (?, ?, ?, ?, ?, ?)"""
 _DELETE_WORDS = """INSERT INTO memory_words (memory_words, rowid, path, symbols, headings, content, parts)
@@ -233,22 +225,9 @@ def insert_file(
 ) -> None:
     """Insert a file that is not in the index; for `is_settled` see the column of `memory_files`."""
     file_id = connection.execute(
-        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, skipped, hash,
+        """INSERT INTO memory_files (root_id, path, size, mtime_ns, ctime_ns, is_settled, hash, skipped,
             lines, language, title, symbols) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [
-            root_id,
-            found.path,
-            found.size,
-            found.mtime_ns,
-            found.ctime_ns,
-            is_settled,
-            prepared.skipped,
-            prepared.hash,
-            prepared.lines,
-            prepared.language,
-            prepared.title,
-            prepared.symbols,
-        ],
+        [root_id, *astuple(found), is_settled, *astuple(prepared)[:6]],
     ).lastrowid
     if prepared.skipped:
         return
@@ -257,7 +236,7 @@ def insert_file(
     numbered = list(enumerate(prepared.chunks, last + 1))
     connection.executemany(
         "INSERT INTO memory_chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(number, file_id, *msgspec.structs.astuple(chunk)[:-1]) for number, chunk in numbered],
+        [(number, file_id, *astuple(chunk)[:-1]) for number, chunk in numbered],
     )
     connection.executemany(_INSERT_WORDS, [(number, *chunk.fields) for number, chunk in numbered])
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence, Set
 from contextlib import closing, suppress
 from pathlib import Path
 
-from watchfiles import Change, DefaultFilter, watch
+from watchfiles import Change, watch
 from watchfiles.main import FileChange
 
 from weft.errors import TransientError
@@ -70,16 +70,6 @@ LOOK_SECONDS = 0.2
 """Interval between checks for roots while no root exists."""
 
 CLOSED = frozenset({".git", ".weft"})
-
-
-class _Filter(DefaultFilter):
-    """Passes all changes except those in folders of git and weft; ignore rules are applied later."""
-
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self._roots = roots
-
-    def __call__(self, change: Change, path: str) -> bool:
-        return any(_is_relevant(inside) for _, inside in split_by_root(self._roots, path))
 
 
 def _is_relevant(path: str) -> bool:
@@ -184,13 +174,17 @@ class _Watcher:
     def _changes(self) -> Generator[set[FileChange], None, None]:
         return watch(
             *self._watched,
-            watch_filter=_Filter(self._roots),
+            watch_filter=self._is_watched,
             debounce=GATHER_MILLISECONDS,
             step=STEP_MILLISECONDS,
             stop_event=self._stop,
             rust_timeout=100,
             yield_on_timeout=True,
         )
+
+    def _is_watched(self, change: Change, path: str) -> bool:
+        """Return True unless a change is in a folder of git or weft; ignore rules are applied later."""
+        return any(_is_relevant(inside) for _, inside in split_by_root(self._roots, path))
 
     def _follow(self, changes: Generator[set[FileChange], None, None]) -> None:
         """Index changes, until stopped or until the folders to watch have changed."""

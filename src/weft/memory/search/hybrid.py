@@ -8,12 +8,11 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.memory.index.database import clear_errors, transaction
 from weft.memory.index.index import SqliteIndex
-from weft.memory.protocol import Embedder, Match, Matcher, Query
+from weft.memory.protocol import Chunk, Embedder, Match, Matcher, Query
 from weft.memory.search.ranking import NAMED_SHARE
 
 Vector = Sequence[float]
@@ -23,14 +22,6 @@ Key = tuple[int, int]
 _NO_FILE = -1
 
 
-class Embedded(Struct, frozen=True):
-    """A text to embed, and the file that it comes from."""
-
-    root: str
-    path: str
-    text: str
-
-
 class Vectors:
     """Access to the table `memory_vectors` for one embedder. Threads may share it."""
 
@@ -38,8 +29,8 @@ class Vectors:
         self._index = index
         self._embedder = embedder
 
-    def embed(self, texts: Sequence[Embedded]) -> list[Vector]:
-        """Return the vector of each text; missing vectors are computed and stored."""
+    def embed(self, texts: Sequence[Chunk]) -> list[Vector]:
+        """Return the vector of the text of each chunk; missing vectors are computed and stored."""
         with clear_errors(self._index.path):
             files = self._file_ids({(text.root, text.path) for text in texts})
             keys = [(files.get((text.root, text.path), _NO_FILE), _hash(text.text)) for text in texts]
@@ -118,25 +109,28 @@ class HybridMatcher:
         first, remaining = found[:CANDIDATES], found[CANDIDATES:]
         by_meaning = self._order_by_meaning(_query_text(query), first)
         ranks = {index: rank for rank, index in enumerate(by_meaning)}
+        # Only files that the query names have scores of at least 1 - NAMED_SHARE.
         fused = [
-            (not _is_named(match), -_fuse(index, ranks[index]), index) for index, match in enumerate(first)
+            (match.score < 1 - NAMED_SHARE, -_fuse(index, ranks[index]), index)
+            for index, match in enumerate(first)
         ]
         order = [first[index] for _, _, index in sorted(fused)] + remaining
-        return _reassign_scores(order)[: query.limit]
+        scores = sorted((match.score for match in order), reverse=True)
+        scored = [replace(match, score=score) for match, score in zip(order, scores, strict=True)]
+        return scored[: query.limit]
 
     def _order_by_meaning(self, text: str, matches: list[Match]) -> list[int]:
         """Return the indexes of the matches, nearest to the text first."""
         [wanted] = self._embedder.embed([text])
-        vectors = self._vectors.embed([_text_to_embed(match) for match in matches])
-        similarity = [_dot_product(wanted, vector) for vector in vectors]
+        vectors = self._vectors.embed([_chunk_to_embed(match) for match in matches])
+        similarity = [math.fsum(a * b for a, b in zip(wanted, vector, strict=True)) for vector in vectors]
         return sorted(range(len(matches)), key=lambda index: (-similarity[index], index))
 
 
-def _text_to_embed(match: Match) -> Embedded:
+def _chunk_to_embed(match: Match) -> Chunk:
     # The path often names the subject where the lines do not.
     chunk = match.chunk
-    text = f"{chunk.path.replace('/', ' ').replace('_', ' ')}\n{chunk.text}"
-    return Embedded(chunk.root, chunk.path, text)
+    return replace(chunk, text=f"{chunk.path.replace('/', ' ').replace('_', ' ')}\n{chunk.text}")
 
 
 def _query_text(query: Query) -> str:
@@ -144,21 +138,7 @@ def _query_text(query: Query) -> str:
     return "\n".join(part.text for part in parts)[:MAX_QUERY_CHARACTERS]
 
 
-def _is_named(match: Match) -> bool:
-    """Return True if the query names the file: only such files have scores in this range."""
-    return match.score >= 1 - NAMED_SHARE
-
-
 def _fuse(by_words: int, by_meaning: int) -> float:
     """Return a score from 0 to 1 for two ranks that count from 0."""
     total = 1 / (DAMPING + by_words) + MEANING_WEIGHT / (DAMPING + by_meaning)
     return total * DAMPING / (1 + MEANING_WEIGHT)
-
-
-def _reassign_scores(order: list[Match]) -> list[Match]:
-    scores = sorted((match.score for match in order), reverse=True)
-    return [replace(match, score=score) for match, score in zip(order, scores, strict=True)]
-
-
-def _dot_product(one: Vector, other: Vector) -> float:
-    return math.fsum(a * b for a, b in zip(one, other, strict=True))

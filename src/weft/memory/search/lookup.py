@@ -71,18 +71,14 @@ class Lookup:
     def __init__(self, connection: sqlite3.Connection, strategy: Strategy, roots: Sequence[str]) -> None:
         self._connection = connection
         self._columns = "{path symbols headings} : " if strategy == "metadata" else ""
-        self._root_ids = self._find_root_ids(roots)
+        self.root_ids = self._find_root_ids(roots)
+        """Ids of the roots to search; None means all."""
         statement = "SELECT count(*) FROM memory_words_docsize"  # faster than to count the chunks
         self._all_chunks: int = connection.execute(statement).fetchone()[0]
-        self.chunks = self._all_chunks if self._root_ids is None else self._chunks_within(self._root_ids)
+        self.chunks = self._all_chunks if self.root_ids is None else self._chunks_within(self.root_ids)
         self._counts_within: dict[str, int] = {}
         self._left_to_count = MAX_PASSED
         """Number of rows that `_count_within` may still read; beyond it counts are estimated."""
-
-    @property
-    def root_ids(self) -> list[int] | None:
-        """Return the ids of the roots to search; None means all."""
-        return self._root_ids
 
     def count(self, words: Sequence[Word]) -> Counted:
         """Count the chunks of each word, and decide where to score it; the rarest is scored in all files."""
@@ -103,10 +99,6 @@ class Lookup:
             elif passed <= MAX_PASSED:
                 common.append((count, word))
         return Counted(value, everywhere, common)
-
-    def words(self, counted: Sequence[tuple[int, Word]]) -> list[Hits]:
-        """Return the hits of the words in all files."""
-        return [self._hits(word, count) for count, word in counted]
 
     def words_within(self, counted: Sequence[tuple[int, Word]], files: Sequence[int]) -> list[Hits]:
         """Return the hits of common words in these files, all with the same score."""
@@ -129,11 +121,11 @@ class Lookup:
         stems = {hits.word.stem for hits in found}
         wanted = [pair for pair in pairs if stems.issuperset(pair.stem.split())]
         counted = [(self._count(pair), pair) for pair in wanted]
-        return [self._hits(pair, count) for count, pair in counted if count]
+        return [self.hits(pair, count) for count, pair in counted if count]
 
     def value(self, word: Word, count: int) -> float:
         """Return the weight of a word times its rarity in the chosen roots; `count` is over all roots."""
-        within = count if self._root_ids is None else self._count_within(word, count, self._root_ids)
+        within = count if self.root_ids is None else self._count_within(word, count, self.root_ids)
         rarity = math.log(1 + (self.chunks - within + 0.5) / (within + 0.5))
         return word.weight * math.pow(rarity, RARITY_POWER)
 
@@ -164,7 +156,8 @@ class Lookup:
         query = "SELECT count(*) FROM (SELECT 1 FROM memory_words WHERE memory_words MATCH ? LIMIT ?)"
         return int(self._connection.execute(query, [self._expression(word), at_most]).fetchone()[0])
 
-    def _hits(self, word: Word, count: int) -> Hits:
+    def hits(self, word: Word, count: int) -> Hits:
+        """Return the hits of a word in all files."""
         # Divide by the idf that bm25() multiplied by: it is almost 0 for a word in half of the chunks, and in
         # a small project many significant words are that frequent. bm25() uses the exact count of rows, so
         # count to the end where counting stopped early.
@@ -178,10 +171,10 @@ class Lookup:
         rank = f"bm25(memory_words, {FIELD_WEIGHTS})"
         best = f"SELECT memory_words.rowid AS id, {rank} AS score FROM memory_words"  # noqa: S608 - numbers only
         where = "WHERE memory_words MATCH ?"
-        if self._root_ids is not None:
+        if self.root_ids is not None:
             best += """ JOIN memory_chunks ON memory_chunks.id = memory_words.rowid
                 JOIN memory_files ON memory_files.id = file_id"""
-            where += f" AND root_id IN ({_join(self._root_ids)})"
+            where += f" AND root_id IN ({_join(self.root_ids)})"
         return f"""SELECT best.id, file_id, score FROM ({best} {where} ORDER BY score, id LIMIT ?) AS best
             JOIN memory_chunks ON memory_chunks.id = best.id"""  # noqa: S608 - numbers only
 

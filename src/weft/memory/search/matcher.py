@@ -1,7 +1,7 @@
 """Lexical matcher: finds chunks by the words of a query."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.memory.index.database import clear_errors, transaction
@@ -47,7 +47,7 @@ class LexicalMatcher:
     def _rank(self, query: Query, sought: QueryWords) -> list[Ranked]:
         lookup = Lookup(self._index.connection, query.strategy, query.roots)
         counted = lookup.count(sought.words)
-        words = lookup.words(counted.everywhere)
+        words = [lookup.hits(word, count) for count, word in counted.everywhere]
         pairs = lookup.pairs(sought.pairs, words)
         tally = Tally(words, pairs, counted.value)
         if counted.common:
@@ -76,7 +76,8 @@ class LexicalMatcher:
                 path,
                 lines,
                 each,
-                named.get(number) or (_naming(words, texts) if is_distinctive and each == wanted else 0),
+                # For a name with the stems of the query: 2 for its exact words, else 1.
+                named.get(number) or (1 + (texts == set(words)) if is_distinctive and each == wanted else 0),
             )
             for (number, path, lines), words, each in zip(rows, names, stems, strict=True)
         ]
@@ -107,11 +108,6 @@ class LexicalMatcher:
         if len(chunk.text) <= MAX_EXPLAINED:
             return {}
         return _why([set(), set(), set(), *self._stemmer.find_stems([chunk.text], sought.stems)], sought)
-
-
-def _naming(name: Sequence[str], sought: Set[str]) -> int:
-    """Return `FoundFile.naming` for a name with the stems of the query: 2 for its exact words, else 1."""
-    return 2 if sought == set(name) else 1
 
 
 def _why(fields: Sequence[set[str]], sought: QueryWords) -> dict[str, tuple[str, ...]]:

@@ -227,7 +227,7 @@ class QueryWords(Struct, frozen=True):
 
 def split_query(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
     """Split the parts of a query into words; stop words are kept only if there are no others."""
-    texts = [(_clean(part.text), part.weight) for part in parts if part.weight > 0]
+    texts = [(clean_text(part.text[:MAX_PART_CHARACTERS]), part.weight) for part in parts if part.weight > 0]
     cut = [(_WORD.findall(text), weight) for text, weight in texts]
     gaps = [_WORD.split(text) for text, _ in texts]
     found = _weigh(cut, stemmer, STOP_WORDS) or _weigh(cut, stemmer, frozenset())
@@ -236,10 +236,6 @@ def split_query(parts: Sequence[QueryPart], stemmer: Stemmer) -> QueryWords:
     return QueryWords(
         tuple(words), _pairs(zip(cut, gaps, strict=True), stemmer, kept), _paths(text for text, _ in texts)
     )
-
-
-def _clean(text: str) -> str:
-    return clean_text(text[:MAX_PART_CHARACTERS])
 
 
 Cut = Sequence[tuple[list[str], float]]

@@ -84,7 +84,9 @@ class Tally:
             for file in {file for _, file, _ in hits.rows}:
                 self._covered[file] = self._covered.get(file, 0.0) + hits.value
         for file in changed:
-            best = sorted(self._values[file].items(), key=_best_first)[: len(CHUNK_SHARES)]
+            best = sorted(self._values[file].items(), key=lambda chunk: (-chunk[1], chunk[0]))[
+                : len(CHUNK_SHARES)
+            ]
             self.chunks[file] = best
             self._sums[file] = sum(
                 share * value for share, (_, value) in zip(CHUNK_SHARES, best, strict=False)
@@ -107,10 +109,6 @@ class Tally:
         if file.name_stems and file.name_stems <= stems:
             points *= NAME_FACTOR
         return with_naming(points / (points + HALF * self._total), file.naming)
-
-
-def _best_first(chunk: tuple[int, float]) -> tuple[float, int]:
-    return -chunk[1], chunk[0]
 
 
 def with_naming(score: float, naming: int) -> float:

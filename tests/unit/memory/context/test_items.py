@@ -1,6 +1,6 @@
 """Pieces of files become one item for each file."""
 
-from weft.memory.context.items import items_of, merge_lines, summaries_of
+from weft.memory.context.items import items_of, merge_lines
 from weft.memory.protocol import Chunk, FileFacts, Match, Symbol
 
 LINES = [f"line {number}" for number in range(1, 101)]
@@ -96,7 +96,7 @@ def test_a_file_of_a_further_root_has_its_whole_path() -> None:
 
 
 def test_a_summary_says_what_a_file_is_and_not_what_is_in_it() -> None:
-    (item,) = summaries_of([a_match(1, 2), a_match(5, 6)], facts_of, "/r")
+    (item,) = items_of([a_match(1, 2), a_match(5, 6)], facts_of, "/r", is_summary=True)
 
     assert (item.id, item.content_type) == ("a.py", "file_summary")
     assert "line 1" not in item.content

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.memory.files import git as git_module
 from weft.memory.files import ignore
 from weft.memory.files.git import LOCAL_VARIABLES, commit_times, git_output
 from weft.memory.files.walk import Walk
@@ -45,7 +46,8 @@ def test_git_is_asked_once_for_each_repository_however_many_paths_are_looked_at(
         asked.append((str(folder), *arguments))
         return ask(folder, *arguments)
 
-    monkeypatch.setattr(ignore, "git_output", counted)
+    for module in (git_module, ignore):
+        monkeypatch.setattr(module, "git_output", counted)
     walk = Walk(root)
     for name in [*names, "kept.log", "other.log"]:
         found = [each.path for each in walk.below(f"inner/{name}")]

@@ -252,8 +252,8 @@ def test_patterns_take_time_in_proportion_to_the_text() -> None:
     program = """
 import resource
 resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
-from weft.memory.files.outline import PATTERN_LANGUAGES, by_patterns
-for language in PATTERN_LANGUAGES:
+from weft.memory.files.outline import PATTERNS_BY_LANGUAGE, by_patterns
+for language in PATTERNS_BY_LANGUAGE:
     for piece in ("(", "a\\n", "\\n ", "a ", "struct a\\n", "public a ", "a(\\n", "::a"):
         by_patterns(language, piece * (60_000 // len(piece)))
 """
@@ -262,7 +262,7 @@ for language in PATTERN_LANGUAGES:
 
 @pytest.fixture
 def dying() -> Iterator[ParserProcess]:
-    parsers = ParserProcess([sys.executable, "-S", "-c", "import os; os.read(0, 1); os.abort()"])
+    parsers = ParserProcess("import os; os.read(0, 1); os.abort()")
     yield parsers
     parsers.close()
 
@@ -276,8 +276,8 @@ def test_a_parser_that_dies_is_survived_and_not_started_forever(dying: ParserPro
 
 
 def test_a_parser_that_had_ended_for_want_of_work_is_started_again() -> None:
-    once = 'import os, json; os.read(0, 9999); os.write(0, b\'[["F", "function", 1]]\\n\')'
-    parsers = ParserProcess([sys.executable, "-S", "-c", once])
+    once = 'import os; os.read(0, 9999); os.write(0, b\'\\0\\0\\0\\x16[["F", "function", 1]]\')'
+    parsers = ParserProcess(once)
     try:
         found = [parsers.outline("go", b"x") for _ in range(3)]
     finally:

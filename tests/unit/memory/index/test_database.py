@@ -80,9 +80,9 @@ def test_a_damaged_file_is_replaced_by_a_search(
 
     with closing(SqliteIndex(path)) as index:
         memory = Memory(index, LexicalMatcher(index), [root], on_close=lambda: None)
-        result = memory.get_relevant_context_for(ContextQuery(query="word29499"))
+        found = memory.find(ContextQuery(query="word29499"))
 
-        assert (result.error, [item.source_path for item in result.matches][:1]) == (None, ["29.txt"])
+        assert (found.warnings, [match.chunk.path for match in found.matches][:1]) == ((), ["29.txt"])
         assert is_sound(index)
     assert replacements(caplog) == 1
 

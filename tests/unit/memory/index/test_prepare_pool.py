@@ -8,10 +8,10 @@ from weft.memory.files.walk import Found
 from weft.memory.index import prepare as prepare_module
 from weft.memory.index.index import SqliteIndex
 from weft.memory.index.prepare import Prepared, prepare, prepare_files
+from weft.process.worker import Worker
 
 ENDED_BY_ONE = """
-import os, sys
-sys.path[:] = {path!r}
+import os
 from weft.memory.index import prepare as prepare_worker
 prepare = prepare_worker.prepare_file
 def ended(reader, path, max_bytes, known_hash):
@@ -56,7 +56,7 @@ def test_a_file_that_ends_its_process_is_left_out_alone(root: Path, monkeypatch:
 def test_without_processes_that_answer_files_are_prepared_here(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare_module, "_START", "import os; os.read(0, 1)  # {path}")
+    monkeypatch.setattr(prepare_module, "_START", "import os; os.read(0, 1)")
 
     assert all(prepared(root).values())
 
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_prepared_is_counted(
         return prepare(path, content)
 
     monkeypatch.setattr(prepare_module, "prepare", failing)
-    monkeypatch.setattr(prepare_module, "_start", lambda: None)
+    monkeypatch.setattr(Worker, "start", lambda worker: False)
     index = SqliteIndex(tmp_path / "index.db")
     report = index.update([root])
     index.close()
@@ -83,7 +83,7 @@ def test_what_goes_wrong_in_a_thread_is_said(root: Path, monkeypatch: pytest.Mon
         raise AssertionError("ours")
 
     monkeypatch.setattr(prepare_module, "prepare_batch", failing)
-    monkeypatch.setattr(prepare_module, "_start", lambda: None)
+    monkeypatch.setattr(Worker, "start", lambda worker: False)
 
     with pytest.raises(AssertionError, match="ours"):
         prepared(root)

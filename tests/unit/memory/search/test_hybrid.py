@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from weft.memory.index.index import SqliteIndex
-from weft.memory.protocol import Query, QueryPart
-from weft.memory.search.hybrid import Embedded, HybridMatcher, Vectors
+from weft.memory.protocol import Chunk, Query, QueryPart
+from weft.memory.search.hybrid import HybridMatcher, Vectors
 from weft.memory.search.matcher import LexicalMatcher
 
 FILES = {
@@ -113,7 +113,10 @@ def kept(index: SqliteIndex) -> list[str]:
 def test_vectors_come_back_as_they_were_made(
     embedder: PetEmbedder, vectors: Vectors, index: SqliteIndex, path: str
 ) -> None:
-    pieces = [Embedded(str(index.path.parent / "root"), path, text) for text in ("cat", "table", "cat")]
+    root = str(index.path.parent / "root")
+    pieces = [
+        Chunk(root=root, path=path, first_line=1, last_line=1, text=text) for text in ("cat", "table", "cat")
+    ]
     made = vectors.embed(pieces)
 
     assert [list(vector) for vector in made] == [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
