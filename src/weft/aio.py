@@ -1,9 +1,10 @@
 """Helpers for asyncio: blocking calls in their own threads, and fair queues."""
 
 import asyncio
+import inspect
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -47,6 +48,14 @@ async def run_blocking(function: Callable[[], T], *, name: str = "weft-blocking"
     # A daemon thread, so that a function that never returns cannot keep the process alive.
     threading.Thread(target=run, name=name, daemon=True).start()
     return await outcome
+
+
+async def call_function(function: Callable[..., Any], keywords: Mapping[str, Any], *, name: str) -> Any:
+    """Await an async function; run a synchronous one, which may return an awaitable, in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(**keywords)
+    value = await run_blocking(lambda: function(**keywords), name=name)
+    return await value if inspect.isawaitable(value) else value
 
 
 class _SyncLoop:

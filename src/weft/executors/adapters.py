@@ -78,10 +78,7 @@ class AdaptedExecutor:
         self.output_schema = output_schema
         self.cancel_grace_seconds = cancel_grace_seconds
         self.cancel = None if cancel is None else _make_async(executor_id, cancel)
-        self._perform = _make_async(executor_id, body)
-
-    async def execute(self, work: Work) -> Any:
-        return await self._perform(work)
+        self.execute = _make_async(executor_id, body)
 
 
 def adapt(

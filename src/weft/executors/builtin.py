@@ -28,14 +28,19 @@ HERE = (".",)
 """The roots of a process without a project: its working folder."""
 
 
-def built_in_executors(
-    settings: ExecutorSettings, registry: ExecutorRegistry, roots: Sequence[str] = HERE
-) -> tuple[Executor, ...]:
-    """Return the built-in executors.
+def built_in_registry(
+    settings: ExecutorSettings | None = None,
+    *,
+    base: ExecutorRegistry | None = None,
+    roots: Sequence[str] = HERE,
+) -> ExecutorRegistry:
+    """Return a registry of the built-in executors that also includes the executors of `base`.
 
-    `workflow_step` finds other executors in `registry`; `command` accepts only folders inside `roots`.
+    `command` accepts only folders inside `roots`.
     """
-    return (
+    settings = settings or ExecutorSettings()
+    registry = ExecutorRegistry(base)
+    executors: tuple[Executor, ...] = (
         AggregateResults(),
         Command(settings.command, roots),
         Http(settings.http),
@@ -45,17 +50,7 @@ def built_in_executors(
         SystemInfo(),
         WorkflowStep(registry),
     )
-
-
-def built_in_registry(
-    settings: ExecutorSettings | None = None,
-    *,
-    base: ExecutorRegistry | None = None,
-    roots: Sequence[str] = HERE,
-) -> ExecutorRegistry:
-    """Return a registry of the built-in executors that also includes the executors of `base`."""
-    registry = ExecutorRegistry(base)
-    for one in built_in_executors(settings or ExecutorSettings(), registry, roots):
+    for one in executors:
         registry.register(one, source=BUILT_IN)
     return registry
 

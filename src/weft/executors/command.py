@@ -22,6 +22,7 @@ from weft.executors.protocol import (
     ExecutionFailed,
     Inputs,
     Work,
+    permanent_failure,
     read_inputs,
     result_schema,
     schema_of,
@@ -59,13 +60,16 @@ def find_executable(name: str, settings: CommandSettings, environment: Mapping[s
     allowed = {shutil.which(entry, path=own_path) for entry in settings.allow}
     found = shutil.which(name, path=own_path)
     if name not in settings.allow and (found is None or found not in allowed):
-        listed = ", ".join(settings.allow) or "nothing"
-        raise ExecutionFailed(
-            f"executable '{name}' may not run: it is not in [executors.command] allow in weft.toml, "
-            f"which has {listed}",
-            is_permanent=True,
-        )
+        raise not_allowed(name, settings.allow)
     return _locate(name, own_path)
+
+
+def not_allowed(name: str, allow: Sequence[str]) -> ExecutionFailed:
+    """Return the failure of an executable that is not in the list of allowed ones."""
+    return permanent_failure(
+        f"executable '{name}' may not run: it is not in [executors.command] allow in weft.toml, "
+        f"which has {', '.join(allow) or 'nothing'}"
+    )
 
 
 def find_shell(settings: CommandSettings) -> str:
@@ -74,10 +78,9 @@ def find_shell(settings: CommandSettings) -> str:
     reason = (
         "is off" if settings.allow_shell is False else "is off while there is a list of allowed executables"
     )
-    raise ExecutionFailed(
+    raise permanent_failure(
         f"'shell' {reason}; give the executable and its arguments as 'argv', "
-        "or set [executors.command] allow_shell = true in weft.toml",
-        is_permanent=True,
+        "or set [executors.command] allow_shell = true in weft.toml"
     )
 
 
@@ -89,10 +92,9 @@ def environment_for(work: Work, added: Mapping[str, str], settings: CommandSetti
     if settings.allow is not None:
         for name in added:
             if name.startswith(_LOADER_PREFIXES):
-                raise ExecutionFailed(
+                raise permanent_failure(
                     f"'env' may not set {name} while there is a list of allowed executables: "
-                    "it can load other code into an allowed executable",
-                    is_permanent=True,
+                    "it can load other code into an allowed executable"
                 )
     allowed = (*_INHERITED_VARIABLES, *settings.environment)
     names = {name for name in allowed if not name.endswith("*")}
@@ -108,7 +110,7 @@ def _locate(name: str, path: str) -> str:
         return name
     found = shutil.which(name, path=path)
     if found is None:
-        raise ExecutionFailed(f"executable '{name}' was not found in PATH", is_permanent=True)
+        raise permanent_failure(f"executable '{name}' was not found in PATH")
     # Absolute, because a relative entry of PATH is relative to weft's working folder, not to the task's.
     return os.path.abspath(found)  # noqa: PTH100 - Path.resolve would follow links
 
@@ -246,10 +248,9 @@ class Command:
         folder = Path(inputs.cwd).resolve()
         if any(folder.is_relative_to(Path(root).resolve()) for root in self._roots):
             return str(folder)
-        raise ExecutionFailed(
+        raise permanent_failure(
             f"cwd '{inputs.cwd}' is outside of the roots: use a folder inside them, or add it to [tools] "
-            "roots in the weft.toml of the worker",
-            is_permanent=True,
+            "roots in the weft.toml of the worker"
         )
 
     def _start(self, inputs: CommandInputs, work: Work) -> CapturedGroup:
@@ -257,12 +258,12 @@ class Command:
         environment = environment_for(work, inputs.env, self.settings)
         if inputs.shell:
             if inputs.command is UNSET or inputs.argv is not UNSET:
-                raise ExecutionFailed("'shell' needs 'command' and no 'argv'", is_permanent=True)
+                raise permanent_failure("'shell' needs 'command' and no 'argv'")
             executable = find_shell(self.settings)
             argv = [executable, "-c", inputs.command]
         else:
             if inputs.argv is UNSET or inputs.command is not UNSET:
-                raise ExecutionFailed("'argv' is missing; 'command' needs 'shell'", is_permanent=True)
+                raise permanent_failure("'argv' is missing; 'command' needs 'shell'")
             argv = inputs.argv
             executable = find_executable(argv[0], self.settings, environment)
         _refuse_secrets(argv, inputs)
@@ -282,9 +283,7 @@ class Command:
             ) from error
         except ValueError as error:
             # A variable's name with "=", or a lone surrogate: a retry cannot help.
-            raise ExecutionFailed(
-                f"{_shown(inputs)} cannot be started: {error}", is_permanent=True
-            ) from error
+            raise permanent_failure(f"{_shown(inputs)} cannot be started: {error}") from error
 
 
 def _result(group: CapturedGroup, exit_code: int | None, started: float) -> JsonObject:
@@ -320,10 +319,9 @@ def _reason(error: OSError, inputs: CommandInputs) -> str:
 def _refuse_secrets(argv: Sequence[str], inputs: CommandInputs) -> None:
     """Raise ExecutionFailed if an argument has a secret: other users of the machine can read arguments."""
     if any(redact(argument) != argument for argument in argv):
-        raise ExecutionFailed(
+        raise permanent_failure(
             f"{_shown(inputs)}: a secret may not be an argument, as other users of the machine can read "
-            "arguments (ps); pass it in 'env' or 'stdin'",
-            is_permanent=True,
+            "arguments (ps); pass it in 'env' or 'stdin'"
         )
 
 

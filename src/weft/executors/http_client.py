@@ -13,7 +13,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -24,7 +24,7 @@ from msgspec import UNSET, Struct
 
 from weft.config.sections import HttpSettings
 from weft.executors.http_inputs import HttpInputs
-from weft.executors.protocol import ExecutionFailed
+from weft.executors.protocol import ExecutionFailed, permanent_failure
 from weft.secrets.truncation import cut
 from weft.version import __version__
 
@@ -101,10 +101,6 @@ def is_allowed(address: Address, *, allow_private: bool) -> bool:
     return kind is None or (allow_private and kind in LOCAL)
 
 
-def read_address(text: str) -> Address:
-    return ip_address(text)
-
-
 CONNECT_SECONDS = 10.0
 """Time limit of a connection to one address: if an address of a host does not respond, another one may."""
 
@@ -151,62 +147,27 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         if {host.lower(), f"{host.lower()}:{port}"} & {entry.lower() for entry in self._settings.allow_hosts}:
             return found
         allow_private = self._settings.allow_private
-        allowed = [text for text in found if is_allowed(read_address(text), allow_private=allow_private)]
+        allowed = [text for text in found if is_allowed(ip_address(text), allow_private=allow_private)]
         if not allowed:
-            raise ExecutionFailed(
+            raise permanent_failure(
                 f"{host} may not be called: {found[0]} is {_describe(found[0])}; "
-                f'allow it in weft.toml: [executors.http] allow_hosts = ["{host}"]',
-                is_permanent=True,
+                f'allow it in weft.toml: [executors.http] allow_hosts = ["{host}"]'
             )
         return allowed
 
 
-class GuardedTransport(httpx2.AsyncBaseTransport):
+class GuardedTransport(httpx2.AsyncHTTPTransport):
     """Sends requests over guarded connections, without proxies, cookies or automatic redirects."""
 
     def __init__(self, settings: HttpSettings, *, resolve: Resolve, tls: ssl.SSLContext) -> None:
+        # The initializer of the library is not called: its pool would open sockets to any address.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=tls, network_backend=GuardedBackend(settings, resolve)
         )
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        sent = httpcore2.Request(
-            method=request.method,
-            url=httpcore2.URL(
-                scheme=request.url.raw_scheme,
-                host=request.url.raw_host,
-                port=request.url.port,
-                target=request.url.raw_path,
-            ),
-            headers=request.headers.raw,
-            content=request.stream,
-        )
-        response = await self._pool.handle_async_request(sent)
-        return httpx2.Response(
-            response.status, headers=response.headers, stream=_Body(response), request=request
-        )
-
-    async def aclose(self) -> None:
-        await self._pool.aclose()
-
-
-class _Body(httpx2.AsyncByteStream):
-    """Adapts the body of an httpcore2 response to httpx2."""
-
-    def __init__(self, response: httpcore2.Response) -> None:
-        self._response = response
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async with aclosing(self._response.aiter_stream()) as parts:
-            async for part in parts:
-                yield part
-
-    async def aclose(self) -> None:
-        await self._response.aclose()
-
 
 def _describe(address: str) -> str:
-    kind = special_kind(read_address(address)) or "public"
+    kind = special_kind(ip_address(address)) or "public"
     return f"an {kind} address" if kind[0] in "aeiou" else f"a {kind} address"
 
 
@@ -221,13 +182,6 @@ _HARMLESS = frozenset({"accept", "accept-encoding", "accept-language", "content-
 """Headers that are sent to another origin after a redirect. Headers of any other name may contain keys."""
 
 _DEFAULT_HEADERS = {"accept": "*/*", "accept-encoding": "gzip, deflate", "user-agent": f"weft/{__version__}"}
-
-_FAILURES = (
-    httpcore2.NetworkError,
-    httpcore2.TimeoutException,
-    httpcore2.ProtocolError,
-    httpx2.DecodingError,
-)
 
 
 class HttpResponse(Struct, frozen=True, kw_only=True):
@@ -256,6 +210,7 @@ async def call(
     try:
         for redirects in range(MAX_REDIRECTS + 1):
             response = await transport.handle_async_request(request)
+            response.request = request
             try:
                 location = response.headers.get("location")
                 is_redirect = response.status_code in _REDIRECTS and location is not None
@@ -264,16 +219,15 @@ async def call(
             finally:
                 await response.aclose()
             request = _redirected(request, response.status_code, location or "")
-    except _FAILURES as error:
+    except httpx2.RequestError as error:
         raise ExecutionFailed(
             f"{inputs.method} {shown_url(request.url)} failed: {error or type(error).__name__}",
-            is_permanent=isinstance(error, httpcore2.LocalProtocolError),
+            is_permanent=isinstance(error, httpx2.LocalProtocolError),
         ) from error
     finally:
         await transport.aclose()
-    raise ExecutionFailed(
-        f"{inputs.method} {shown_url(request.url)} failed: more than {MAX_REDIRECTS} redirects",
-        is_permanent=True,
+    raise permanent_failure(
+        f"{inputs.method} {shown_url(request.url)} failed: more than {MAX_REDIRECTS} redirects"
     )
 
 
@@ -307,7 +261,7 @@ def _redirected(request: httpx2.Request, status: int, location: str) -> httpx2.R
     url = _checked_url(location, base=request.url)
     headers = httpx2.Headers(request.headers.multi_items())
     headers.pop("host", None)
-    if not _is_same_origin(url, request.url):
+    if (url.scheme, url.host, _port(url)) != (request.url.scheme, request.url.host, _port(request.url)):
         headers = httpx2.Headers([pair for pair in headers.multi_items() if pair[0].lower() in _HARMLESS])
     keeps_method = status in {307, 308} or request.method in {"GET", "HEAD"}
     if not keeps_method:
@@ -322,21 +276,15 @@ def _checked_url(text: str, *, base: httpx2.URL | None = None) -> httpx2.URL:
     try:
         url = httpx2.URL(text) if base is None else base.join(text)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise ExecutionFailed(f"not a URL: {error}", is_permanent=True) from error
+        raise permanent_failure(f"not a URL: {error}") from error
     if url.scheme not in {"http", "https"} or not url.host:
-        raise ExecutionFailed(
-            f"only http and https URLs with a host can be called, not '{cut(text, 80)}'", is_permanent=True
-        )
+        raise permanent_failure(f"only http and https URLs with a host can be called, not '{cut(text, 80)}'")
     if url.userinfo:
-        raise ExecutionFailed("a URL may not contain a user or password; use a header", is_permanent=True)
+        raise permanent_failure("a URL may not contain a user or password; use a header")
     if not _HOST.fullmatch(url.raw_host.decode("ascii")) or not 0 < _port(url) < 65536:
         # The library accepts "a b" as a host and 99999 as a port, but sockets do not.
-        raise ExecutionFailed(f"not a URL: bad host or port in '{cut(text, 80)}'", is_permanent=True)
+        raise permanent_failure(f"not a URL: bad host or port in '{cut(text, 80)}'")
     return url
-
-
-def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
-    return (one.scheme, one.host, _port(one)) == (other.scheme, other.host, _port(other))
 
 
 def _port(url: httpx2.URL) -> int:
@@ -348,7 +296,7 @@ async def _read(response: httpx2.Response, max_bytes: int, redirects: int) -> Ht
     encodings = response.headers.get_list("content-encoding", split_commas=True)
     if len(encodings) > 1:
         # Each layer may expand a thousandfold, and all layers are decoded in one step of the event loop.
-        raise ExecutionFailed(f"the response is compressed {len(encodings)} times", is_permanent=True)
+        raise permanent_failure(f"the response is compressed {len(encodings)} times")
     body = bytearray()
     async with aclosing(response.aiter_bytes()) as parts:
         async for part in parts:
@@ -357,7 +305,7 @@ async def _read(response: httpx2.Response, max_bytes: int, redirects: int) -> Ht
                 break
     return HttpResponse(
         status=response.status_code,
-        reason=response.reason_phrase,
+        reason=httpx2.codes.get_reason_phrase(response.status_code),
         url=str(response.request.url),
         headers=dict(response.headers.items()),
         body=bytes(body[:max_bytes]),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from weft.executors.protocol import ExecutionFailed, Inputs, read_inputs
+from weft.executors.protocol import Inputs, permanent_failure, read_inputs
 from weft.tasks.record import JsonObject
 
 DEFAULT_TIMEOUT_SECONDS = 60.0
@@ -62,11 +62,11 @@ def read_http_inputs(inputs: JsonObject) -> HttpInputs:
     """Read the inputs. Raise a permanent ExecutionFailed if they are invalid or have unsafe headers."""
     read = read_inputs(HttpInputs, inputs)
     if read.json is not UNSET and read.body is not UNSET:
-        raise ExecutionFailed("give 'json' or 'body', not both", is_permanent=True)
+        raise permanent_failure("give 'json' or 'body', not both")
     for name, value in read.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             # A line break would start another header, or another request.
-            raise ExecutionFailed(f"header {name!r} has invalid characters", is_permanent=True)
+            raise permanent_failure(f"header {name!r} has invalid characters")
         if name.lower() in _SET_BY_WEFT or name.lower().startswith("proxy-"):
-            raise ExecutionFailed(f"header '{name}' is set by weft itself", is_permanent=True)
+            raise permanent_failure(f"header '{name}' is set by weft itself")
     return read

@@ -15,6 +15,7 @@ from weft.executors.protocol import (
     Executor,
     Work,
     cancel_grace_seconds,
+    permanent_failure,
 )
 from weft.tasks.parsing.inputs import problems_of, validator_for
 from weft.tasks.parsing.problems import Problem, plain_json
@@ -63,9 +64,7 @@ def executor_input_problems(executor: Executor, inputs: JsonObject) -> Sequence[
     try:
         validator = validator_for(msgspec.json.encode(executor.input_schema))
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise ExecutionFailed(
-            f"executor '{executor.id}' has an invalid input_schema: {error}", is_permanent=True
-        ) from error
+        raise permanent_failure(f"executor '{executor.id}' has an invalid input_schema: {error}") from error
     return [] if validator.is_valid(inputs) else list(problems_of(validator, inputs, "inputs"))
 
 
@@ -74,8 +73,8 @@ def as_result(executor: Executor, value: Any) -> JsonObject:
     try:
         plain = plain_json(value)
     except ValueError as error:
-        raise ExecutionFailed(
-            f"executor '{executor.id}' returned a value that is not JSON: {error}", is_permanent=True
+        raise permanent_failure(
+            f"executor '{executor.id}' returned a value that is not JSON: {error}"
         ) from error
     return plain if isinstance(plain, dict) else {"value": plain}
 

@@ -174,6 +174,11 @@ class ExecutionFailed(WeftError):
         self.details = details or {}
 
 
+def permanent_failure(message: str) -> ExecutionFailed:
+    """Return a failure that is not retried."""
+    return ExecutionFailed(message, is_permanent=True)
+
+
 def result_schema(**fields: str | JsonObject) -> JsonObject:
     """Return the schema of a result that has only these fields, each given as a type name or a schema."""
     properties = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in fields.items()}
@@ -209,4 +214,4 @@ def read_inputs(kind: type[T], inputs: JsonObject) -> T:
     try:
         return msgspec.convert(inputs, kind)
     except msgspec.ValidationError as error:
-        raise ExecutionFailed(f"wrong inputs: {error}", is_permanent=True) from error
+        raise permanent_failure(f"wrong inputs: {error}") from error

@@ -8,9 +8,9 @@ from typing import Annotated, Any, cast
 
 from msgspec import Meta, field
 
-from weft.aio import run_blocking
+from weft.aio import call_function, run_blocking
 from weft.config.sections import PythonSettings
-from weft.executors.protocol import ExecutionFailed, Inputs, Work, read_inputs, schema_of
+from weft.executors.protocol import ExecutionFailed, Inputs, Work, permanent_failure, read_inputs, schema_of
 from weft.tasks.record import ExecutorType
 
 
@@ -45,10 +45,7 @@ class PythonFunction:
         function = await run_blocking(lambda: self._find(module_name, name), name="weft-import")
         _check_arguments(function, inputs)
         try:
-            if inspect.iscoroutinefunction(function):
-                return await function(**inputs.arguments)
-            value = await run_blocking(lambda: function(**inputs.arguments), name=f"weft-{inputs.function}")
-            return await value if inspect.isawaitable(value) else value
+            return await call_function(function, inputs.arguments, name=f"weft-{inputs.function}")
         except ExecutionFailed:
             raise
         except Exception as error:
@@ -61,10 +58,9 @@ class PythonFunction:
         if not any(
             module == allowed or module.startswith(f"{allowed}.") for allowed in self.settings.modules
         ):
-            raise ExecutionFailed(
+            raise permanent_failure(
                 f"module '{module}' is not allowed; allow it in weft.toml: "
-                f'[executors.python] modules = ["{module}"]',
-                is_permanent=True,
+                f'[executors.python] modules = ["{module}"]'
             )
 
     def _find(self, module_name: str, name: str) -> Callable[..., Any]:
@@ -76,19 +72,17 @@ class PythonFunction:
             module = importlib.import_module(module_name)
         except BaseException as error:
             # BaseException, because the module may call sys.exit().
-            raise ExecutionFailed(
-                f"module '{module_name}' cannot be imported: {type(error).__name__}: {error}",
-                is_permanent=True,
+            raise permanent_failure(
+                f"module '{module_name}' cannot be imported: {type(error).__name__}: {error}"
             ) from error
         found = vars(module).get(name)
         if found is None:
-            raise ExecutionFailed(f"module '{module_name}' has no function '{name}'", is_permanent=True)
+            raise permanent_failure(f"module '{module_name}' has no function '{name}'")
         is_its_own = getattr(found, "__module__", None) == module_name
         if not callable(found) or not is_its_own:
-            raise ExecutionFailed(
+            raise permanent_failure(
                 f"'{name}' is not a function defined in module '{module_name}'; an imported function must be "
-                "named with the module that defines it",
-                is_permanent=True,
+                "named with the module that defines it"
             )
         return cast(Callable[..., Any], found)
 
@@ -98,6 +92,6 @@ def _check_arguments(function: Callable[..., Any], inputs: PythonInputs) -> None
     try:
         inspect.signature(function).bind(**inputs.arguments)
     except TypeError as error:
-        raise ExecutionFailed(f"{inputs.function}: {error}", is_permanent=True) from error
+        raise permanent_failure(f"{inputs.function}: {error}") from error
     except ValueError:
         return  # the function has no readable signature

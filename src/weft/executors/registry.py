@@ -115,7 +115,8 @@ class ExecutorRegistry:
         found = self.find(method)
         if found is None:
             ids = [registered.id for registered in self.describe() if registered.error is None]
-            raise UnknownExecutor(method, hint=nearest(method, ids) or _list_executors(ids))
+            known = f"known executors are {', '.join(ids)}" if ids else "no executors are registered"
+            raise UnknownExecutor(method, hint=nearest(method, ids) or f"; {known}")
         if found.executor is None:
             raise UnknownExecutor(method, hint=f": {found.source} could not be loaded: {found.error}")
         return found.executor
@@ -190,10 +191,6 @@ class ExecutorRegistry:
         if found is None and self._base is not None:
             return self._base.find(executor_id)
         return found
-
-
-def _list_executors(ids: "list[str]") -> str:
-    return f"; known executors are {', '.join(ids)}" if ids else "; no executors are registered"
 
 
 decorated = ExecutorRegistry(reserved=BUILT_IN_IDS)

@@ -6,12 +6,12 @@ import platform
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
 from weft.aio import run_blocking
-from weft.executors.protocol import ExecutionFailed, Inputs, Work, read_inputs, result_schema, schema_of
+from weft.executors.protocol import Inputs, Work, permanent_failure, read_inputs, result_schema, schema_of
 from weft.ids import TaskId
 from weft.tasks.parsing.problems import nearest
 from weft.tasks.record import ExecutorType, JsonObject
@@ -69,10 +69,7 @@ Part = Literal["cpu", "memory", "disk", "platform"]
 
 class SystemInfoInputs(Inputs, frozen=True, kw_only=True):
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, description="Parts to describe; default: all.")] = (
-        "cpu",
-        "memory",
-        "disk",
-        "platform",
+        get_args(Part)
     )
 
 
@@ -185,9 +182,7 @@ def _select(wanted: list[str], work: Work) -> list[TaskId]:
         ]
         if not found:
             known = [*work.dependency_names.values(), *work.dependencies]
-            raise ExecutionFailed(
-                f"no completed dependency has the name '{name}'{nearest(name, known)}", is_permanent=True
-            )
+            raise permanent_failure(f"no completed dependency has the name '{name}'{nearest(name, known)}")
         chosen.update(dict.fromkeys(found))
     return list(chosen)
 
@@ -197,8 +192,6 @@ def _results_by_name(chosen: list[TaskId], work: Work) -> JsonObject:
     for task_id in chosen:
         name = work.dependency_names.get(task_id, task_id)
         if name in results:
-            raise ExecutionFailed(
-                f"several dependencies have the name '{name}': use key_by 'id'", is_permanent=True
-            )
+            raise permanent_failure(f"several dependencies have the name '{name}': use key_by 'id'")
         results[name] = work.dependencies[task_id]
     return results

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from weft.executors.invoke import grace_seconds_of, invoke_executor
 from weft.executors.protocol import (
     DEFAULT_CANCEL_GRACE_SECONDS,
-    ExecutionFailed,
     Inputs,
     Work,
+    permanent_failure,
     read_inputs,
     schema_of,
 )
@@ -61,13 +61,13 @@ class WorkflowStep:
         if step.output_name not in (None, work.task.name):
             # Other steps find the result by the name of the record, as they cannot see its inputs.
             reason = f"output_name is '{step.output_name}', but the name of the record is '{work.task.name}'"
-            raise ExecutionFailed(reason, is_permanent=True)
+            raise permanent_failure(reason)
         if ":" in step.task_name and self._executors.find(step.task_name) is None:
             reason = (
                 f"'{step.task_name}' is not an executor; call a tool from a step of a workflow in Python, "
             )
             reason += "or from a program (schemas.method template)"
-            raise ExecutionFailed(reason, is_permanent=True)
+            raise permanent_failure(reason)
         executor = self._executors.get(step.task_name)
         return await invoke_executor(
             executor, replace(work, inputs={**step.static_inputs, **_mapped(step, work)})
@@ -88,5 +88,5 @@ def _result_of(name: str, work: Work) -> JsonObject:
     if len(found) != 1:
         how_many = "several completed dependencies have" if found else "no completed dependency has"
         hint = "" if found else nearest(name, work.dependency_names.values())
-        raise ExecutionFailed(f"{how_many} the name '{name}'{hint}", is_permanent=True)
+        raise permanent_failure(f"{how_many} the name '{name}'{hint}")
     return work.dependencies[found[0]]

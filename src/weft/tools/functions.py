@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from weft.aio import run_blocking
+from weft.aio import call_function
 from weft.errors import RequestError, text_of
 from weft.evaluator.errors import EvaluationAborted
 from weft.evaluator.tools import Tool, ToolContext, ToolDefinition, ToolFailed
@@ -159,10 +159,7 @@ class FunctionTool:
 
     async def _perform(self, keywords: dict[str, Any]) -> Any:
         try:
-            if inspect.iscoroutinefunction(self.function):
-                return await self.function(**keywords)
-            value = await run_blocking(lambda: self.function(**keywords), name=f"weft-{self.definition.name}")
-            return await value if inspect.isawaitable(value) else value
+            return await call_function(self.function, keywords, name=f"weft-{self.definition.name}")
         except (ToolFailed, EvaluationAborted, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as error:

@@ -60,7 +60,7 @@ class FileText(Struct, frozen=True, kw_only=True):
     """True if the start of the file has NUL bytes and no byte order mark."""
 
 
-class FolderEntry(Struct, frozen=True, kw_only=True):
+class FolderEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An entry of a folder."""
 
     name: str

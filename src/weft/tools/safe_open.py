@@ -32,13 +32,9 @@ _KERNEL_FILE_SYSTEMS = frozenset(
 )  # fmt: skip
 
 
-def is_kernel_device(device: int) -> bool:
-    """Return True if a device (`st_dev`) is a pseudo file system of the kernel, such as /proc."""
-    return device in _kernel_devices()
-
-
 @cache
 def _kernel_devices() -> frozenset[int]:
+    """Return the devices (`st_dev`) of the pseudo file systems of the kernel, such as /proc."""
     # Cached, because such file systems are mounted when a machine or a container starts.
     try:
         lines = decode_text(Path("/proc/self/mountinfo").read_bytes()).splitlines()
@@ -176,9 +172,7 @@ class Walk:
                 target = self._link_target(name, error)
                 if target is not None:
                     left.extendleft(reversed(self._follow(target)))
-                elif left:
-                    raise FileUnavailable(self._path, _describe(error)) from None
-                elif error.errno in (errno.ENOTDIR, errno.ENOENT):
+                elif not left and error.errno in (errno.ENOTDIR, errno.ENOENT):
                     return name
                 else:
                     raise FileUnavailable(self._path, _describe(error)) from None
@@ -188,9 +182,9 @@ class Walk:
         """Walk along the parts, creating missing folders. Raise PathRefused for a link."""
         for name in parts:
             self._check_name(name)
-            with suppress(FileExistsError):
-                self._make_folder(name)
             try:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=self.folder)
                 self._enter(os.open(name, _FOLDER, dir_fd=self.folder))
             except OSError as error:
                 if self._link_target(name, error) is not None:
@@ -202,14 +196,6 @@ class Walk:
     def _check_name(self, name: str) -> None:
         if self._is_closed(name):
             raise PathRefused(self._path, f"tools may not access '{shown(name)}'")
-
-    def _make_folder(self, name: str) -> None:
-        try:
-            os.mkdir(name, dir_fd=self.folder)
-        except FileExistsError:
-            raise
-        except OSError as error:
-            raise FileUnavailable(self._path, _describe(error)) from None
 
     def _link_target(self, name: str, error: OSError) -> str | None:
         """Return the target of a link, or None for other names; `error` is that of opening it as a folder."""
@@ -231,7 +217,7 @@ class Walk:
 
     def _enter(self, descriptor: int) -> None:
         self._open.append(descriptor)
-        if is_kernel_device(os.fstat(descriptor).st_dev):
+        if os.fstat(descriptor).st_dev in _kernel_devices():
             raise PathRefused(self._path, "it is in a file system of the kernel")
         if len(self._open) > MAX_DEPTH:
             raise PathRefused(self._path, f"it is more than {MAX_DEPTH} folders deep")
@@ -273,7 +259,7 @@ def open_file(walk: Walk, name: str, path: str) -> int:
 def _require_regular(found: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise FileUnavailable(path, "it is a folder")
-    if not stat.S_ISREG(found.st_mode) or is_kernel_device(found.st_dev):
+    if not stat.S_ISREG(found.st_mode) or found.st_dev in _kernel_devices():
         raise PathRefused(path, "it is not a regular file")
 
 

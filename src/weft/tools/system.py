@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from weft.aio import run_blocking
+from weft.aio import call_function
 from weft.errors import RequestError
 from weft.evaluator.conversion import error_json_for_model
 from weft.evaluator.effects import ScriptOutcome, ScriptRun
@@ -68,9 +68,7 @@ class SystemTool(FunctionTool):
 
     async def _perform(self, keywords: dict[str, Any]) -> Any:
         try:
-            if inspect.iscoroutinefunction(self.function):
-                return await self.function(**keywords)
-            return await run_blocking(lambda: self.function(**keywords), name="weft-files")
+            return await call_function(self.function, keywords, name="weft-files")
         except (RequestError, TaskFailed) as error:
             # Other errors are not of the tool: the store is unavailable, the run is suspended.
             raise ToolFailed(error.message) from None
@@ -139,12 +137,8 @@ class FileTools:
         """
         with _logged_refusal("system:list_directory"):
             listing = self._roots.list(path)
-        entries = [
-            {"name": entry.name, "kind": entry.kind} | ({} if entry.size is None else {"size": entry.size})
-            for entry in listing.entries
-        ]
         note = {"note": f"{listing.left_off} more entries are not listed"} if listing.left_off else {}
-        return {"path": path, "entries": entries, **note}
+        return {"path": path, "entries": msgspec.to_builtins(list(listing.entries)), **note}
 
     def write_file(
         self,

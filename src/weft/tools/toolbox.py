@@ -34,10 +34,6 @@ class ToolModules:
         self._is_loaded = not names
         self._lock = threading.Lock()  # Toolbox.names imports in the event loop, Toolbox.find in a thread
 
-    @property
-    def is_loaded(self) -> bool:
-        return self._is_loaded
-
     def load(self) -> Mapping[str, str]:
         """Import the modules unless that is done. Return the failures: reasons by module."""
         with self._lock:
@@ -119,11 +115,9 @@ class Toolbox:
             return found
         if name.startswith(PREFIX):
             return await self._servers.find(name)
-        if not self._modules.is_loaded:
-            # In a thread, because an import may take long.
-            await run_blocking(self._modules.load, name="weft-import")
-            found = registered.find(name)
-        failures = self._modules.load()
+        # In a thread, because an import may take long.
+        failures = await run_blocking(self._modules.load, name="weft-import")
+        found = registered.find(name)
         if found is None and failures:
             module, why = next(iter(failures.items()))
             message = f"there is no tool '{name}', and module '{module}' cannot be imported: {why}"

@@ -1,9 +1,11 @@
 """Which addresses are public."""
 
+from ipaddress import ip_address
+
 import pytest
 
 from tests.batches import batched
-from weft.executors.http_client import is_allowed, read_address, special_kind
+from weft.executors.http_client import is_allowed, special_kind
 
 SPECIAL = [
     ("0.0.0.0", "unspecified"),  # noqa: S104 - refused, not bound
@@ -53,17 +55,17 @@ PUBLIC = [
 
 @batched(("address", "kind"), SPECIAL)
 def test_special_addresses_are_refused(address: str, kind: str) -> None:
-    assert special_kind(read_address(address)) == kind
-    assert not is_allowed(read_address(address), allow_private=False)
+    assert special_kind(ip_address(address)) == kind
+    assert not is_allowed(ip_address(address), allow_private=False)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_are_allowed(address: str) -> None:
-    assert is_allowed(read_address(address), allow_private=False)
+    assert is_allowed(ip_address(address), allow_private=False)
 
 
 @batched(("address", "kind"), SPECIAL)
 def test_allowing_private_addresses_allows_local_ones_only(address: str, kind: str) -> None:
     is_local = kind in {"loopback", "private", "shared"}
 
-    assert is_allowed(read_address(address), allow_private=True) is is_local
+    assert is_allowed(ip_address(address), allow_private=True) is is_local

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -29,20 +28,6 @@ class Changed(Struct, frozen=True, kw_only=True):
     """Hashes, newest first."""
 
 
-class WorktreeSnapshot(Protocol):
-    """A snapshot of the files before aider runs."""
-
-    def changed(self) -> Changed:
-        """Return the changes since the snapshot. Blocks."""
-        ...
-
-
-def take_snapshot(folder: Path, files: Sequence[Path], scratch: Path) -> WorktreeSnapshot:
-    """Take a snapshot of the folder's repository, or of the files if it is not in a repository. Blocks."""
-    root = repository_of(folder)
-    return FileSnapshot(folder, files) if root is None else GitSnapshot(root, files, scratch)
-
-
 def repository_of(folder: Path) -> Path | None:
     """Return the root of a folder's work tree; None if it is in no repository, or git is not installed."""
     try:
@@ -59,7 +44,7 @@ class GitFailed(Exception):
 class GitSnapshot:
     """A snapshot of the tracked and the given files of a work tree, with uncommitted changes, as a git tree.
 
-    It uses a copy of the index and a separate object folder, so the repository is not changed.
+    It uses a copy of the index and a separate object folder, so the repository is not changed. Blocks.
     """
 
     def __init__(self, root: Path, files: Sequence[Path], scratch: Path) -> None:
@@ -135,6 +120,10 @@ class FileSnapshot:
             edited.append(name)
             diffs += _file_diff(name, before, after)
         return Changed(diff=_shown_diff("".join(diffs)), edited_files=tuple(edited))
+
+
+WorktreeSnapshot = GitSnapshot | FileSnapshot
+"""A snapshot of the files before aider runs."""
 
 
 def _file_diff(name: str, before: str | None, after: str | None) -> list[str]:

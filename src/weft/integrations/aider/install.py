@@ -16,7 +16,7 @@ from msgspec import Struct
 from weft.aio import run_blocking
 from weft.config.paths import cache_folder
 from weft.config.sections import AiderSettings
-from weft.executors.protocol import ExecutionFailed
+from weft.executors.protocol import ExecutionFailed, permanent_failure
 from weft.limits import decode_text
 from weft.process.group import CapturedGroup, run_captured
 from weft.secrets.truncation import cut
@@ -98,7 +98,7 @@ def _split_words(line: str) -> list[str]:
 
 
 def _unusable(message: str) -> ExecutionFailed:
-    return ExecutionFailed(f"aider cannot be used: {message}", is_permanent=True)
+    return permanent_failure(f"aider cannot be used: {message}")
 
 
 PYTHONS = ("python3.12", "python3.11", "python3.10")
@@ -121,10 +121,9 @@ async def ready_aider(settings: AiderSettings, environment: Mapping[str, str], s
     if found is not None:
         return found
     if not settings.install:
-        raise ExecutionFailed(
+        raise permanent_failure(
             f"aider is not installed: install it (pipx install {PACKAGE}), or let weft install it: set "
-            "install = true in [executors.aider] of weft.toml",
-            is_permanent=True,
+            "install = true in [executors.aider] of weft.toml"
         )
     return await install_aider(environment, say)
 
@@ -158,10 +157,9 @@ def _find_python() -> str:
         # A version manager may have a shim on PATH for a Python that is not installed.
         if found is not None and _can_make_venv(found):
             return found
-    raise ExecutionFailed(
+    raise permanent_failure(
         f"aider {VERSION} needs one of {', '.join(PYTHONS)} on PATH: install one, or install aider "
-        f"yourself (pipx install {PACKAGE})",
-        is_permanent=True,
+        f"yourself (pipx install {PACKAGE})"
     )
 
 

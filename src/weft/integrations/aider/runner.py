@@ -10,14 +10,14 @@ from pathlib import Path
 from weft.aio import run_blocking
 from weft.config.sections import CommandSettings, ExecutorSettings
 from weft.errors import MissingExtra, RequestError
-from weft.executors.command import environment_for
-from weft.executors.protocol import ExecutionFailed, Work
+from weft.executors.command import environment_for, not_allowed
+from weft.executors.protocol import ExecutionFailed, Work, permanent_failure
 from weft.integrations.aider.changes import (
+    FileSnapshot,
     GitFailed,
     GitSnapshot,
     WorktreeSnapshot,
     repository_of,
-    take_snapshot,
 )
 from weft.integrations.aider.command_line import Scratch, argv_of, variables_of
 from weft.integrations.aider.install import Say, lock_folder, ready_aider
@@ -64,23 +64,26 @@ class AiderRunner:
         """Run aider and return its result; raise ExecutionFailed."""
         if inputs.mode == "interactive":
             require_terminal()  # before anything is installed or loaded
-        self._check_allowed()
+        allow = self._settings.command.allow
+        if allow is not None and NAME not in allow:
+            raise not_allowed(NAME, allow)
         folder, files = self._resolve_paths(inputs)
         async with AsyncExitStack() as stack:
             program = await ready_aider(self._settings.aider, self._environment, self._say)
             try:
                 model = await stack.enter_async_context(self._models.opened(inputs.model, inputs.provider))
             except (ModelError, MissingExtra) as error:
-                raise ExecutionFailed(f"aider has no model: {error.message}", is_permanent=True) from error
+                raise permanent_failure(f"aider has no model: {error.message}") from error
             scratch = Scratch(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weft-aider-"))))
             request = self._request(inputs, folder, files, model)
             tree = await run_blocking(lambda: repository_of(folder), name="weft-aider")
             await stack.enter_async_context(lock_folder(tree or folder))
             try:
-                snapshot = await run_blocking(
-                    lambda: take_snapshot(folder, files, scratch.folder), name="weft-aider"
+                snapshot: WorktreeSnapshot = await run_blocking(
+                    lambda: GitSnapshot(tree, files, scratch.folder) if tree else FileSnapshot(folder, files),
+                    name="weft-aider",
                 )
-                argv = argv_of(program, request, scratch, is_git=isinstance(snapshot, GitSnapshot))
+                argv = argv_of(program, request, scratch, is_git=tree is not None)
                 return await self._run(request, argv, scratch, snapshot, work)
             except GitFailed as error:
                 raise ExecutionFailed(f"the repository of {folder} cannot be read: {error}") from error
@@ -122,29 +125,18 @@ class AiderRunner:
             return error.message
         return None
 
-    def _check_allowed(self) -> None:
-        """Raise ExecutionFailed if a list of allowed executables exists and does not contain aider."""
-        allow = self._settings.command.allow
-        if allow is not None and NAME not in allow:
-            listed = ", ".join(allow) or "nothing"
-            raise ExecutionFailed(
-                "executable 'aider' may not run: it is not in [executors.command] allow in weft.toml, "
-                f"which has {listed}",
-                is_permanent=True,
-            )
-
     def _resolve_paths(self, inputs: AiderInputs) -> tuple[Path, tuple[Path, ...]]:
         """Return folder and files as absolute paths; raise ExecutionFailed if one is not allowed."""
         try:
             folder = self._roots.place(inputs.folder)
             if not folder.is_dir():
-                raise ExecutionFailed(f"folder '{inputs.folder}' does not exist", is_permanent=True)
+                raise permanent_failure(f"folder '{inputs.folder}' does not exist")
             files = [
                 self._roots.place(file if file.startswith("/") else f"{folder}/{file}")
                 for file in dict.fromkeys(inputs.files)
             ]
         except RequestError as error:
-            raise ExecutionFailed(error.message, is_permanent=True) from error
+            raise permanent_failure(error.message) from error
         return folder, tuple(files)
 
     def _request(

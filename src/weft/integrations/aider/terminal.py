@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 from weft.aio import run_blocking
-from weft.executors.protocol import ExecutionFailed
+from weft.executors.protocol import ExecutionFailed, permanent_failure
 from weft.process.group import ProcessGroup, signal_group, start_process
 
 SANE = b"\x1b[0m\x1b[?25h\x1b[?2004l"
@@ -26,10 +26,9 @@ def require_terminal() -> int:
     """Return the descriptor of the terminal; raise a permanent ExecutionFailed if there is no terminal."""
     streams = (sys.stdin, sys.stdout)
     if any(stream is None or not stream.isatty() for stream in streams):
-        raise ExecutionFailed(
+        raise permanent_failure(
             "an interactive aider needs a terminal: standard input and output must be a terminal "
-            "(use aider_automatic without one)",
-            is_permanent=True,
+            "(use aider_automatic without one)"
         )
     return sys.stdin.fileno()
 

@@ -27,14 +27,12 @@ def value_of(result: "CallToolResult") -> Any:
         raise ToolFailed(text or "the tool failed without a message")
     if result.structured_content is None:
         return text
-    omitted = [_text(part) for part in parts if _is_omitted(part)]
+    omitted = [
+        _text(part) for part in parts if part["type"] != "text" and "text" not in part.get("resource", {})
+    ]
     return (
         {"content": result.structured_content, "omitted": omitted} if omitted else result.structured_content
     )
-
-
-def _is_omitted(part: dict[str, Any]) -> bool:
-    return part["type"] != "text" and "text" not in part.get("resource", {})
 
 
 def _text(part: dict[str, Any]) -> str:

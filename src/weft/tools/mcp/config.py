@@ -118,13 +118,13 @@ def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, st
 
     match kind:
         case "stdio" if entry.command:
+            variables = {variable: fill(value) for variable, value in entry.env.items()}
+            register_environment(variables)
             return StdioServer(
                 name=name,
                 command=fill(entry.command),
                 args=tuple(map(fill, entry.args)),
-                env=_with_registered_secrets(
-                    {variable: fill(value) for variable, value in entry.env.items()}
-                ),
+                env=variables,
                 cwd=str(folder / fill(entry.cwd or ".")),
             )
         case "http" | "streamable-http" | "streamable_http" if entry.url:
@@ -150,12 +150,6 @@ def _http(name: str, url: str, headers: dict[str, str]) -> HttpServer:
             register(value, header)
             register(value.rpartition(" ")[2], header)  # without `Bearer`
     return HttpServer(name=name, url=url, headers=headers)
-
-
-def _with_registered_secrets(variables: dict[str, str]) -> dict[str, str]:
-    """Register variables with names of secrets, so that their values are redacted. Return all variables."""
-    register_environment(variables)
-    return variables
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:

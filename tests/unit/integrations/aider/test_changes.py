@@ -4,14 +4,12 @@ import os
 from pathlib import Path
 
 from tests.aider_projects import RIGHT, WRONG, a_repository, git
-from weft.integrations.aider.changes import FileSnapshot, GitSnapshot, repository_of, take_snapshot
+from weft.integrations.aider.changes import FileSnapshot, GitSnapshot, repository_of
 
 
 def look(root: Path, scratch: Path, *files: str) -> GitSnapshot:
     scratch.mkdir()
-    found = take_snapshot(root, [root / file for file in files], scratch)
-    assert isinstance(found, GitSnapshot)
-    return found
+    return GitSnapshot(root, [root / file for file in files], scratch)
 
 
 def test_what_is_committed_and_what_is_not_is_in_the_diff(tmp_path: Path) -> None:
@@ -101,13 +99,12 @@ def test_a_repository_without_a_commit_gets_its_first(tmp_path: Path) -> None:
 def test_without_a_repository_the_named_files_are_compared(tmp_path: Path) -> None:
     (tmp_path / "calc.py").write_text(WRONG)
     files = [tmp_path / "calc.py", tmp_path / "new.py", tmp_path / "same.py"]
-    before = take_snapshot(tmp_path, files, tmp_path / "scratch")
+    before = FileSnapshot(tmp_path, files)
 
     (tmp_path / "calc.py").write_text(RIGHT.rstrip("\n"))
     (tmp_path / "new.py").write_text("x\n")
     changed = before.changed()
 
-    assert isinstance(before, FileSnapshot)
     assert repository_of(tmp_path) is None
     assert changed.edited_files == ("calc.py", "new.py")
     assert "+    return a + b\n\\ No newline at end of file\n" in changed.diff
