@@ -5,6 +5,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -291,25 +292,19 @@ def redact_struct(value: T) -> T:
 
 Redact = Callable[[str], str]
 
-_LOGS_LOCK = threading.Lock()
-_LOG_REDACTORS: list[Redact] = []
 
-
+@cache
 def redact_logs(redact: Redact) -> None:
     """Redact every log record of this process when it is created. Idempotent.
 
     It replaces the record factory, because filters of a logger do not see the records of its children.
     """
-    with _LOGS_LOCK:
-        if redact in _LOG_REDACTORS:
-            return
-        _LOG_REDACTORS.append(redact)
-        make = logging.getLogRecordFactory()
+    make = logging.getLogRecordFactory()
 
-        def make_redacted(*arguments: Any, **named: Any) -> logging.LogRecord:
-            return _redact_record(make(*arguments, **named), redact)
+    def make_redacted(*arguments: Any, **named: Any) -> logging.LogRecord:
+        return _redact_record(make(*arguments, **named), redact)
 
-        logging.setLogRecordFactory(make_redacted)
+    logging.setLogRecordFactory(make_redacted)
 
 
 def _redact_record(record: logging.LogRecord, redact: Redact) -> logging.LogRecord:

@@ -9,7 +9,6 @@ from weft.evaluator.conversion import as_text
 from weft.evaluator.effects import (
     UNLIMITED,
     BudgetAccount,
-    Composite,
     ContextQuery,
     Effects,
     ModelCall,
@@ -118,11 +117,6 @@ class InMemoryEffects(Effects):
     @property
     def runs(self) -> list[ScriptRun]:
         return [step.request for step in self.steps if isinstance(step.request, ScriptRun)]
-
-    @property
-    def composites(self) -> list[Composite]:
-        """Return the composite tasks, in the order in which they began."""
-        return [step.request for step in self.steps if isinstance(step.request, Composite)]
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
         response = await self._perform(step, lambda: self._responses.next(call, call.template, call.prompt))

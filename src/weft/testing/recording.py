@@ -309,20 +309,10 @@ class ReplayingModel:
         if found is None:
             message = f"nothing is recorded in {self._cassette.path}: record it once, with a model"
             raise ModelError("configuration_error", message)
-        self._model = found
-
-    @property
-    def id(self) -> str:
-        return self._model.id
-
-    @property
-    def features(self) -> Features:
-        return self._model.features
-
-    @property
-    def settings_digest(self) -> str:
-        """Return "": recorded responses do not depend on settings."""
-        return ""
+        self.id = found.id
+        self.features = found.features
+        self.settings_digest = ""
+        self._prices = found.prices
 
     async def request(self, payload: HandlerPayload, on_text: OnText | None = None) -> ModelReply:
         """Return the recorded response, streamed word by word if `on_text` is given. Raise ModelError."""
@@ -343,14 +333,17 @@ class ReplayingModel:
 
     def price(self, usage: Usage) -> float | None:
         """Return the cost by the recorded prices, or None if they are unknown."""
-        per_input, per_output = self._model.prices
+        per_input, per_output = self._prices
         if per_input is None or per_output is None:
             return None
         return (usage.input_tokens * per_input + usage.output_tokens * per_output) / MILLION
 
 
 class RecordedModels:
-    """Looks models up and returns them as models that record or replay their responses."""
+    """Looks models up and returns them as models that record their responses in one file, or replay them.
+
+    Without `models`, responses are only replayed.
+    """
 
     def __init__(self, models: Models | None, path: Path | str, mode: Mode = "auto") -> None:
         self._inner = models
@@ -384,6 +377,9 @@ class RecordedModels:
         return ReplayingModel(self._cassette, asked_as=name)
 
 
+recorded_models = RecordedModels
+
+
 def recorded(model: Model | None, path: Path | str, mode: Mode = "auto") -> Model:
     """Return the model with its responses recorded in a file or replayed from it.
 
@@ -401,11 +397,6 @@ def recorded(model: Model | None, path: Path | str, mode: Mode = "auto") -> Mode
         return model
 
     return ReplayingModel(cassette, otherwise=get_model)
-
-
-def recorded_models(models: Models | None, path: Path | str, mode: Mode = "auto") -> RecordedModels:
-    """Return models that share one file of recorded responses; without `models`, they are only replayed."""
-    return RecordedModels(models, path, mode)
 
 
 def recorded_effects(path: Path | str, mode: Mode = "auto", **options: Any) -> LocalEffects:

@@ -49,8 +49,10 @@ class ScriptedModel:
     ) -> None:
         self._responses = Scripted("response", answers)
         self._latency_seconds = latency_seconds
-        self._features = features or Features(context_window=128_000)
-        self._id = id
+        self.features = features or Features(context_window=128_000)
+        """Responses are not changed to fit them."""
+        self.id = id
+        self.settings_digest = ""
         self._prices = (input_price, output_price)
         """US dollars per million tokens."""
         self._sleep = sleep
@@ -62,20 +64,6 @@ class ScriptedModel:
         """The payloads of requests that were cancelled before the response."""
         self.most_concurrent = 0
         """The largest number of requests that were running at the same time."""
-
-    @property
-    def id(self) -> str:
-        return self._id
-
-    @property
-    def features(self) -> Features:
-        """Return the given features. Responses are not changed to fit them."""
-        return self._features
-
-    @property
-    def settings_digest(self) -> str:
-        """Return "": scripted responses do not depend on settings."""
-        return ""
 
     @property
     def prompts(self) -> list[str]:
@@ -112,11 +100,11 @@ class ScriptedModel:
 
     def _reply(self, payload: HandlerPayload) -> ModelReply | BaseException:
         input_tokens = estimated_tokens(payload)
-        window = self._features.context_window
+        window = self.features.context_window
         if window is not None and input_tokens > window:
             raise ContextTooLong(
                 "llm_error",
-                f"{self._id}: the request has {input_tokens} tokens, but the context window has {window}",
+                f"{self.id}: the request has {input_tokens} tokens, but the context window has {window}",
             )
         response = self._response(payload)
         if isinstance(response, BaseException):
@@ -131,14 +119,14 @@ class ScriptedModel:
         try:
             return self._responses.next(payload, payload.metadata.template, *texts, payload.context or "")
         except NotScripted as error:
-            raise ModelError("llm_error", f"{self._id}: {error.error.message}") from None
+            raise ModelError("llm_error", f"{self.id}: {error.error.message}") from None
 
     def _as_reply(self, response: Answer, payload: HandlerPayload) -> ModelReply:
         uses = (response,) if isinstance(response, ToolUse) else response
         if isinstance(uses, tuple) and uses and all(isinstance(use, ToolUse) for use in uses):
             given = tuple(self._complete_use(use, payload) for use in uses)
-            return ModelReply(text="", tool_uses=given, finish_reason="tools", model=self._id)
-        return ModelReply(text=as_text(response), model=self._id)
+            return ModelReply(text="", tool_uses=given, finish_reason="tools", model=self.id)
+        return ModelReply(text=as_text(response), model=self.id)
 
     def _complete_use(self, use: ToolUse, payload: HandlerPayload) -> ToolUse:
         """Return the tool use with an id, and with the tool's name as the payload spells it."""
@@ -152,7 +140,7 @@ class ScriptedModel:
         tool_tokens = sum(count_text(msgspec.json.encode(use).decode()) for use in reply.tool_uses)
         usage = Usage(input_tokens=input_tokens, output_tokens=count_text(reply.text) + tool_tokens)
         return msgspec.structs.replace(
-            reply, usage=msgspec.structs.replace(usage, cost=self.price(usage)), response_model=self._id
+            reply, usage=msgspec.structs.replace(usage, cost=self.price(usage)), response_model=self.id
         )
 
 
