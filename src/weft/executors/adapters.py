@@ -78,7 +78,10 @@ class AdaptedExecutor:
         self.output_schema = output_schema
         self.cancel_grace_seconds = cancel_grace_seconds
         self.cancel = None if cancel is None else _make_async(executor_id, cancel)
-        self.execute = _make_async(executor_id, body)
+        self._perform = _make_async(executor_id, body)
+
+    async def execute(self, work: Work) -> Any:
+        return await self._perform(work)
 
 
 def adapt(

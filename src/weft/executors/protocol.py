@@ -19,14 +19,6 @@ Report = Callable[[float], Awaitable[None]]
 """Reports progress to the engine, from 0.0 to 1.0."""
 
 
-def _never() -> bool:
-    return False
-
-
-def _always() -> bool:
-    return True
-
-
 class Work(Struct, frozen=True, kw_only=True):
     """One attempt at a task, as passed to an executor."""
 
@@ -41,10 +33,10 @@ class Work(Struct, frozen=True, kw_only=True):
     report: Report
     dependency_names: Mapping[TaskId, str] = field(default_factory=dict)
     """Names of the completed dependencies."""
-    has_lease: Callable[[], bool] = _always
+    has_lease: Callable[[], bool] = field(default=lambda: True)
     """Returns True while this worker certainly holds the claim; False, for example, after its process was
     paused for longer than its lease. An executor that spends money checks this first."""
-    is_cancelled: Callable[[], bool] = _never
+    is_cancelled: Callable[[], bool] = field(default=lambda: False)
     """Returns True if the attempt was cancelled. For synchronous functions, which run in a thread that cannot
     be stopped from outside: a long-running one polls this. (An `async` function is cancelled.) In a
     synchronous function `work.report(0.5)` needs no `await`."""

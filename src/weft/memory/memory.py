@@ -31,7 +31,6 @@ from weft.memory.context.items import (
 )
 from weft.memory.errors import IndexBusy, IndexDamaged, IndexFileFailed
 from weft.memory.protocol import (
-    FileFacts,
     Index,
     IndexProgress,
     IndexReport,
@@ -172,16 +171,14 @@ class Memory:
             try:
                 return self._search(*arguments)
             except IndexDamaged as error:
-                return self._rebuild_and_search(error, *arguments)
-
-    def _rebuild_and_search(self, error: IndexDamaged, *arguments: Any) -> Found:
-        log.warning("%s; it is replaced by a new one", error.message, extra={"action": "index_replaced"})
-        try:
-            self.index.drop()
-            self._due_at = None
-            return self._search(*arguments)
-        except (IndexBusy, IndexDamaged, IndexFileFailed) as again:
-            raise MatchingFailed(f"the search of the index failed: {again}") from again
+                text = "%s; it is replaced by a new one"
+                log.warning(text, error.message, extra={"action": "index_replaced"})
+            try:
+                self.index.drop()
+                self._due_at = None
+                return self._search(*arguments)
+            except (IndexBusy, IndexDamaged, IndexFileFailed) as again:
+                raise MatchingFailed(f"the search of the index failed: {again}") from again
 
     def _search(
         self, query: ContextQuery, limit: int, assembly: ContextAssembly, beside: frozenset[Path]
@@ -209,10 +206,7 @@ class Memory:
 
         Paths inside `base` (default: the first root) are relative to it.
         """
-        return items_of(matches, self.facts, str(base or self.roots[0]), is_summary=is_summary)
-
-    def facts(self, root: str, path: str) -> FileFacts | None:
-        return self.index.facts(root, path)
+        return items_of(matches, self.index.facts, str(base or self.roots[0]), is_summary=is_summary)
 
     def close(self) -> None:
         with self._lock:
@@ -267,14 +261,14 @@ class Memory:
         With `is_busy` the index cannot be updated now, so it is searched as it is.
         """
         found = self._find(query, limit, assembly, beside)
-        stale = find_stale_files(found.matches, self.facts)
+        stale = find_stale_files(found.matches, self.index.facts)
         if not stale:
             return found
         if not is_busy and self._reindex(stale):
             found = self._find(query, limit, assembly, beside)
         denied: frozenset[Path] = frozenset()
         # Unreadable files stay in the index: they may become readable again.
-        while new := find_unreadable(find_stale_files(found.matches, self.facts)):
+        while new := find_unreadable(find_stale_files(found.matches, self.index.facts)):
             denied |= new
             found = self._find(query, limit, assembly, beside | denied)
         return replace(
@@ -307,7 +301,7 @@ class Memory:
                 candidates = [
                     match for match in candidates if Path(match.chunk.root, match.chunk.path) not in beside
                 ]
-            kept = drop_excluded(candidates, excluded, self.facts)
+            kept = drop_excluded(candidates, excluded, self.index.facts)
             if len(kept) >= limit or len(matches) < search.limit:
                 return Found(tuple(kept[:limit]), len(candidates) - len(kept))
             # Too many of the best matches were left out: search further down.

@@ -1,4 +1,4 @@
-"""Runs aider, one process at a time per work tree."""
+"""Runs aider, one process at a time per work tree, and reads its logs."""
 
 import os
 import tempfile
@@ -7,12 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from weft.aio import run_blocking
 from weft.config.sections import CommandSettings, ExecutorSettings
 from weft.errors import MissingExtra, RequestError
 from weft.executors.command import environment_for, not_allowed
 from weft.executors.protocol import ExecutionFailed, Work, permanent_failure
 from weft.integrations.aider.changes import (
+    Changed,
     FileSnapshot,
     GitFailed,
     GitSnapshot,
@@ -22,12 +26,11 @@ from weft.integrations.aider.changes import (
 from weft.integrations.aider.command_line import Scratch, argv_of, variables_of
 from weft.integrations.aider.install import Say, lock_folder, ready_aider
 from weft.integrations.aider.models import AiderModels
-from weft.integrations.aider.report import result_of
-from weft.integrations.aider.request import AiderInputs, AiderModel, AiderRequest, AiderResult
+from weft.integrations.aider.request import AiderInputs, AiderModel, AiderRequest, AiderResult, AiderUsage
 from weft.integrations.aider.terminal import require_terminal, run_in_terminal
 from weft.llm.errors import ModelError
 from weft.process.group import CapturedGroup
-from weft.secrets.truncation import cut
+from weft.secrets.truncation import cut, cut_middle
 from weft.tools.roots import Roots
 
 MAX_OUTPUT_BYTES = 100_000
@@ -112,7 +115,7 @@ class AiderRunner:
         except OSError as error:
             raise ExecutionFailed(f"aider cannot be started: {error.strerror or error}") from error
         changed = await run_blocking(snapshot.changed, name="weft-aider")
-        result = result_of(request, scratch, changed, code, started)
+        result = _result_of(request, scratch, changed, code, started)
         if (problem := _problem(result, request, output)) is not None:
             raise ExecutionFailed(problem, details=result.as_json())
         return result
@@ -176,3 +179,81 @@ def _last_lines(text: str) -> str:
     """Return the last lines of an output, enough for the end of a traceback or a report of a token limit."""
     lines = [line for line in text.splitlines() if line.strip()]
     return cut("\n".join(lines[-MAX_OUTPUT_LINES:]), 1000)
+
+
+MAX_TRANSCRIPT_CHARACTERS = 1_000_000
+
+
+class _MessageSent(Struct):
+    """The properties of a `message_send` event: the usage of one model request."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+
+class _Event(Struct):
+    """A line of aider's event log."""
+
+    event: str
+    properties: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+def _result_of(
+    request: AiderRequest, scratch: Scratch, changed: Changed, code: int | None, started: float
+) -> AiderResult:
+    """Return the result of a run that has ended; `started` is its start on the monotonic clock.
+
+    `code` is the exit code; None if the run timed out.
+    """
+    return AiderResult(
+        mode=request.mode,
+        model=request.model.id,
+        diff=changed.diff,
+        edited_files=changed.edited_files,
+        commit=changed.commits[0] if changed.commits else None,
+        commits=changed.commits,
+        usage=_usage_of(scratch.events, request.model),
+        transcript=_transcript_of(scratch.transcript),
+        exit_code=code,
+        duration_seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _usage_of(log: Path, model: AiderModel) -> AiderUsage:
+    """Sum the usage in aider's event log, which is exact; the printed figures are rounded."""
+    sent = [
+        msgspec.json.decode(event.properties, type=_MessageSent)
+        for event in _events(log)
+        if event.event == "message_send"
+    ]
+    cost = sum(message.cost for message in sent)
+    return AiderUsage(
+        input_tokens=sum(message.prompt_tokens for message in sent),
+        output_tokens=sum(message.completion_tokens for message in sent),
+        cost=cost if cost > 0 or model.is_free else None,
+        answers=len(sent),
+    )
+
+
+def _transcript_of(history: Path) -> str:
+    """Return aider's transcript in Markdown, redacted and truncated; empty if there is no transcript."""
+    try:
+        text = history.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+    return cut_middle(text.strip(), MAX_TRANSCRIPT_CHARACTERS)
+
+
+def _events(log: Path) -> list[_Event]:
+    try:
+        lines = log.read_bytes().splitlines()
+    except OSError:
+        return []
+    events = []
+    for line in lines:
+        try:
+            events.append(msgspec.json.decode(line, type=_Event))
+        except msgspec.DecodeError:  # a killed process may leave an incomplete last line
+            continue
+    return events

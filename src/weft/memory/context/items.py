@@ -192,10 +192,8 @@ def find_unreadable(files: Mapping[str, Sequence[str]]) -> frozenset[Path]:
 def _is_denied(file: Path) -> bool:
     try:
         os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
-    except PermissionError:
-        return True
-    except OSError:  # deleted, or no longer a regular file
-        return False
+    except OSError as error:  # else: deleted, or no longer a regular file
+        return isinstance(error, PermissionError)
     return False
 
 
@@ -204,8 +202,6 @@ def _is_fresh(file: Path, facts: FileFacts | None) -> bool:
         now = file.lstat()
     except OSError:
         return False
-    if facts is None:
-        return False
     # The same conversion from nanoseconds as in the facts, so that equal times compare equal.
     seen = (now.st_size, now.st_mtime_ns / 1e9, now.st_ctime_ns / 1e9)
-    return seen == (facts.size, facts.changed_at, facts.inode_changed_at)
+    return facts is not None and seen == (facts.size, facts.changed_at, facts.inode_changed_at)

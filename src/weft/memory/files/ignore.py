@@ -246,11 +246,11 @@ class FolderRules:
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> bool | None:
         """Return True if the last pattern that matches the path ignores it; None if no pattern matches."""
-        best: int | None = -1
+        best = -1
         if self._of_names:
-            best = self._by_name.get((name, is_folder))
-            if best is None:
-                best = self._by_name[name, is_folder] = _last_match(self._of_names, name, is_folder)
+            if (name, is_folder) not in self._by_name:
+                self._by_name[name, is_folder] = _last_match(self._of_names, name, is_folder)
+            best = self._by_name[name, is_folder]
         if self._of_paths:
             best = max(best, _last_match(self._of_paths, path[self._base_length :], is_folder))
         return None if best < 0 else self._patterns[best].is_ignoring

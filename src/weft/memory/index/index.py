@@ -211,12 +211,8 @@ class SqliteIndex:
 
 
 def _sum(one: IndexReport, other: IndexReport) -> IndexReport:
+    names = ("files", "added", "changed", "removed", "text_bytes")
     return IndexReport(
-        files=one.files + other.files,
-        added=one.added + other.added,
-        changed=one.changed + other.changed,
-        removed=one.removed + other.removed,
         skipped=dict(Counter(one.skipped) + Counter(other.skipped)),
-        text_bytes=one.text_bytes + other.text_bytes,
-        index_bytes=other.index_bytes,
+        **{name: getattr(one, name) + getattr(other, name) for name in names},
     )

@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -53,7 +54,7 @@ class Update:
         """By path: id, size, mtime_ns, ctime_ns, is_settled, hash and skipped of `memory_files`."""
         self._added = self._changed = self._removed = self._seen = 0
         self._total: int | None = None
-        self._skipped: dict[str, int] = {}
+        self._skipped: Counter[str] = Counter()
 
     def sweep(self) -> IndexReport:
         """Update the whole root."""
@@ -86,8 +87,7 @@ class Update:
         """Return the known paths without unreadable ones, which stay indexed: that may be temporary."""
         if not walk.unreadable:
             return known
-        for _ in walk.unreadable:
-            self._skip("unreadable")
+        self._skipped["unreadable"] += len(walk.unreadable)
         kept = frozenset(at_or_below(known, walk.unreadable))
         return [path for path in known if path not in kept]
 
@@ -123,7 +123,7 @@ class Update:
         if known[6] is None and found.size > self._settings.max_file_bytes:
             return False  # the limit was lowered
         if known[6] is not None:
-            self._skip(known[6])
+            self._skipped[known[6]] += 1
         return True
 
     def _write(self, to_read: Sequence[Found]) -> None:
@@ -132,8 +132,7 @@ class Update:
         self._write_files([Done(each, Prepared(b"", "too_large")) for each in large])
         begun_ns = time.time_ns()
         small = [each for each in to_read if each.size <= limit and is_unicode(each.path)]
-        for _ in range(len(to_read) - len(large) - len(small)):
-            self._skip("unreadable")
+        self._skipped["unreadable"] += len(to_read) - len(large) - len(small)
         for done in prepare_files(self._root, small, limit, self._hashes(small)):
             self._write_files(done, begun_ns)
 
@@ -158,10 +157,10 @@ class Update:
         known = self._known.get(found.path)
         if prepared is None:
             # An indexed file stays as it was, as it may become readable again.
-            self._skip("unreadable")
+            self._skipped["unreadable"] += 1
             return
         if prepared.skipped:
-            self._skip(prepared.skipped)
+            self._skipped[prepared.skipped] += 1
         # A file that changed while or just before it was read may have changed again with the same time.
         is_settled = max(found.mtime_ns, found.ctime_ns) < read_ns - SETTLED_NS or not read_ns
         if known is not None and known[5] and known[5] == prepared.hash and known[6] == prepared.skipped:
@@ -189,9 +188,6 @@ class Update:
                     self._removed += known[6] is None
             self._report_progress()
 
-    def _skip(self, reason: str) -> None:
-        self._skipped[reason] = self._skipped.get(reason, 0) + 1
-
     def _report_progress(self) -> None:
         if self._on_progress is not None:
             self._on_progress(
@@ -209,7 +205,7 @@ class Update:
             added=self._added,
             changed=self._changed,
             removed=self._removed,
-            skipped=self._skipped,
+            skipped=dict(+self._skipped),  # without reasons that have no files
             text_bytes=size,
         )
 

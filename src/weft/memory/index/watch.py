@@ -164,15 +164,7 @@ class _Watcher:
         if not self._watched:
             raise RootUnavailable(str(self._roots[0]), "it is not a folder")
         self._rules = RulesAbove(self._watched)
-        changes = self._changes()
-        try:
-            next(changes, None)  # starts watching
-        except OSError as error:
-            raise RootUnavailable(str(self._roots[0]), f"it cannot be watched: {error}") from error
-        return changes
-
-    def _changes(self) -> Generator[set[FileChange], None, None]:
-        return watch(
+        changes = watch(
             *self._watched,
             watch_filter=self._is_watched,
             debounce=GATHER_MILLISECONDS,
@@ -181,6 +173,11 @@ class _Watcher:
             rust_timeout=100,
             yield_on_timeout=True,
         )
+        try:
+            next(changes, None)  # starts watching
+        except OSError as error:
+            raise RootUnavailable(str(self._roots[0]), f"it cannot be watched: {error}") from error
+        return changes
 
     def _is_watched(self, change: Change, path: str) -> bool:
         """Return True unless a change is in a folder of git or weft; ignore rules are applied later."""

@@ -95,17 +95,12 @@ def _entries(content: bytes, path: Path) -> dict[str, Any]:
 
 def _read(name: str, entry: Any, path: Path, environment: Mapping[str, str]) -> Server | InvalidServer:
     where = f"{path}: mcpServers.{name}"
+    if not _SERVER_NAME.fullmatch(name):
+        return InvalidServer(f"{where}: a name has letters, digits, '_', '-' and '.' only")
     try:
-        if not _SERVER_NAME.fullmatch(name):
-            raise InvalidServer(f"{where}: a name has letters, digits, '_', '-' and '.' only")
-        try:
-            return _server(name, msgspec.convert(entry, _Entry), path.parent, environment)
-        except msgspec.ValidationError as error:
-            raise InvalidServer(f"{where}: {error}") from None
-        except InvalidServer as error:
-            raise InvalidServer(f"{where}: {error.message}") from None
-    except InvalidServer as error:
-        return error
+        return _server(name, msgspec.convert(entry, _Entry), path.parent, environment)
+    except (msgspec.ValidationError, InvalidServer) as error:
+        return InvalidServer(f"{where}: {error}")
 
 
 def _server(name: str, entry: _Entry, folder: Path, environment: Mapping[str, str]) -> Server:
