@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from weft.memory.files.git import git_output, git_text
 
 _SPECIAL = re.compile(rb"[*?\[\\]")
@@ -273,62 +276,43 @@ def _verdict(lists: Sequence[FolderRules], path: bytes, name: bytes, is_folder: 
     return None
 
 
-class Rules:
+class Rules(Struct, frozen=True):
     """The rules that apply in a folder: its own, those of the folders above it, and the repository's."""
 
-    def __init__(
-        self,
-        lists: Sequence[FolderRules],
-        *,
-        prefix: bytes = b"",
-        always: Sequence[FolderRules] = (),
-        ignore_case: bool = False,
-    ) -> None:
-        self._lists = tuple(lists)
-        """Rules with higher precedence come later."""
-        self._prefix = prefix
-        """Path of the root relative to the repository, which is prepended to paths for the rules in
-        `lists`."""
-        self._always = tuple(always)
-        """Rules from the settings: they override those of files, in every repository below the root."""
-        self._ignore_case = ignore_case
+    lists: tuple[FolderRules, ...]
+    """Rules with higher precedence come later."""
+    prefix: bytes = b""
+    """Path of the root relative to the repository, which is prepended to paths for the rules in `lists`."""
+    always: tuple[FolderRules, ...] = ()
+    """Rules from the settings: they override those of files, in every repository below the root."""
+    ignore_case: bool = False
 
     def is_ignored(self, path: bytes, *, is_folder: bool) -> bool:
         """Return True if a path in this folder is ignored; the caller has checked the folders above it."""
         name = path.rpartition(b"/")[2]
         if name in ALWAYS:
             return True
-        verdict = _verdict(self._always, path, name, is_folder)
-        return bool(
-            _verdict(self._lists, self._prefix + path, name, is_folder) if verdict is None else verdict
-        )
+        verdict = _verdict(self.always, path, name, is_folder)
+        return bool(_verdict(self.lists, self.prefix + path, name, is_folder) if verdict is None else verdict)
 
     def is_ignored_by_us(self, path: bytes) -> bool:
         """Return True if a file is ignored regardless of git: by the settings, or in a folder of `ALWAYS`."""
         parts = path.split(b"/")
         for end in range(1, len(parts) + 1):
             here, name = b"/".join(parts[:end]), parts[end - 1]
-            if name in ALWAYS or _verdict(self._always, here, name, is_folder=end < len(parts)):
+            if name in ALWAYS or _verdict(self.always, here, name, is_folder=end < len(parts)):
                 return True
         return False
-
-    def seen_from(self, prefix: bytes, always: Sequence[FolderRules]) -> "Rules":
-        """Return the same rules for paths in a folder below; `prefix` is the path of that folder and `/`."""
-        return Rules(self._lists, prefix=prefix, always=always, ignore_case=self._ignore_case)
 
     def inside(self, folder: Path, path: bytes, names: Sequence[str]) -> "Rules":
         """Return the rules of a folder below; `names` are the names of its entries."""
         if ".git" in names:
             # A nested repository has only its own rules.
-            return repository_rules(folder, path, self._always)
-        base = self._prefix + path
+            return repository_rules(folder, path, self.always)
+        base = self.prefix + path
         files = [folder / name for name in IGNORE_FILES if name in names]
-        found = _read_rules(files, base, self._ignore_case)
-        if not found:
-            return self
-        return Rules(
-            (*self._lists, *found), prefix=self._prefix, always=self._always, ignore_case=self._ignore_case
-        )
+        found = _read_rules(files, base, self.ignore_case)
+        return replace(self, lists=(*self.lists, *found)) if found else self
 
 
 def top_of(folder: Path) -> Path | None:
@@ -340,7 +324,7 @@ def top_of(folder: Path) -> Path | None:
 def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
     """Return the rules of a root and `extra` patterns; in a git repository also of the folders above it."""
     patterns = read_patterns("\n".join(extra).encode("utf-8", "surrogateescape"))
-    always = [FolderRules(b"", patterns)] if patterns else []
+    always = (FolderRules(b"", patterns),) if patterns else ()
     top = top_of(root)
     if top is None:
         return Rules((), always=always).inside(root, b"", IGNORE_FILES)
@@ -350,7 +334,7 @@ def rules_of(root: Path, extra: Sequence[str] = ()) -> Rules:
         path = Path(*relative.parts[:depth])
         rules = rules.inside(top / path, os.fsencode(path), IGNORE_FILES)
     prefix = os.fsencode(relative) + b"/" if relative.parts else b""
-    return rules.seen_from(prefix, always)
+    return replace(rules, prefix=prefix, always=always)
 
 
 def rule_files_above(root: Path) -> list[Path]:
@@ -364,15 +348,15 @@ def rule_files_above(root: Path) -> list[Path]:
     return [*rules, *(file for file in (excludes_file, exclude) if file is not None)]
 
 
-def repository_rules(top: Path, path: bytes, always: Sequence[FolderRules]) -> Rules:
+def repository_rules(top: Path, path: bytes, always: tuple[FolderRules, ...]) -> Rules:
     """Return the rules of the top folder of a repository, for paths that begin with `path`."""
     excludes_file, ignore_case, exclude = _git_settings(top)
     outside = [file for file in (excludes_file, exclude) if file is not None]
     own = [top / name for name in IGNORE_FILES]
-    lists = [
+    lists = (
         *_read_rules(outside, path, ignore_case, follow=True),
         *_read_rules(own, path, ignore_case),
-    ]
+    )
     return Rules(lists, always=always, ignore_case=ignore_case)
 
 

@@ -23,28 +23,6 @@ State = tuple[int, int, int, int] | None
 """Inode, size and times of a file; None if it does not exist."""
 
 
-class RulesAbove:
-    """State of the ignore files above some roots.
-
-    They are polled, because watching them would mean watching all files of the folders above.
-    """
-
-    def __init__(self, roots: Iterable[Path]) -> None:
-        self._files = {root: rule_files_above(root) for root in roots}
-        self._states = self._poll()
-
-    def changed(self) -> list[Path]:
-        """Return the roots with rules that have changed since the last call."""
-        before, self._states = self._states, self._poll()
-        if before == self._states:
-            return []
-        new = {file for file, state in self._states.items() if state != before[file]}
-        return [root for root, files in self._files.items() if new.intersection(files)]
-
-    def _poll(self) -> dict[Path, State]:
-        return {file: _state(file) for files in self._files.values() for file in files}
-
-
 def _state(file: Path) -> State:
     with suppress(OSError):
         known = file.stat()
@@ -142,7 +120,10 @@ class _Watcher:
         """When failed updates are retried."""
         self._watched: dict[Path, tuple[int, int]] = {}
         """Watched folders with device and inode, which change when a folder is replaced."""
-        self._rules = RulesAbove(())
+        self._rule_files: dict[Path, list[Path]] = {}
+        """Ignore files above each watched root; polled, because watching them would mean watching all files
+        of the folders above."""
+        self._rule_states: dict[Path, State] = {}
 
     def run(self, on_ready: Callable[[], None]) -> None:
         changes = self._begin()
@@ -163,7 +144,8 @@ class _Watcher:
         self._watched = _folders(self._roots)
         if not self._watched:
             raise RootUnavailable(str(self._roots[0]), "it is not a folder")
-        self._rules = RulesAbove(self._watched)
+        self._rule_files = {root: rule_files_above(root) for root in self._watched}
+        self._rule_states = self._poll_rules()
         changes = watch(
             *self._watched,
             watch_filter=self._is_watched,
@@ -188,12 +170,21 @@ class _Watcher:
         with closing(changes):
             for changed in changes:
                 is_root_gone = self._gather(changed)
-                self._pending |= {root: {"."} for root in self._rules.changed()}
+                self._pending |= {root: {"."} for root in self._find_changed_rules()}
                 if is_root_gone or _folders(self._roots) != self._watched:
                     self._warn("a root was moved, removed or restored: restarting the watch")
                     return
                 if self._pending and time.monotonic() >= self._retry_at:
                     self._update_pending()
+
+    def _poll_rules(self) -> dict[Path, State]:
+        return {file: _state(file) for files in self._rule_files.values() for file in files}
+
+    def _find_changed_rules(self) -> list[Path]:
+        """Return the roots with rules above them that have changed since the last call."""
+        before, self._rule_states = self._rule_states, self._poll_rules()
+        new = {file for file, state in self._rule_states.items() if state != before[file]}
+        return [root for root, files in self._rule_files.items() if new.intersection(files)]
 
     def _gather(self, changed: Iterable[FileChange]) -> bool:
         """Collect changes for the next update. Return True if a root itself was deleted."""

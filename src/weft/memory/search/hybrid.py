@@ -8,6 +8,7 @@ import math
 from array import array
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from weft.memory.index.database import clear_errors, transaction
@@ -22,22 +23,21 @@ Key = tuple[int, int]
 _NO_FILE = -1
 
 
-class Vectors:
+class Vectors(Struct, frozen=True):
     """Access to the table `memory_vectors` for one embedder. Threads may share it."""
 
-    def __init__(self, index: SqliteIndex, embedder: Embedder) -> None:
-        self._index = index
-        self._embedder = embedder
+    index: SqliteIndex
+    embedder: Embedder
 
     def embed(self, texts: Sequence[Chunk]) -> list[Vector]:
         """Return the vector of the text of each chunk; missing vectors are computed and stored."""
-        with clear_errors(self._index.path):
+        with clear_errors(self.index.path):
             files = self._file_ids({(text.root, text.path) for text in texts})
             keys = [(files.get((text.root, text.path), _NO_FILE), _hash(text.text)) for text in texts]
             known = self._load(keys)
             new = {key: text.text for key, text in zip(keys, texts, strict=True) if key not in known}
             if new:
-                made = self._embedder.embed(list(new.values()))
+                made = self.embedder.embed(list(new.values()))
                 # 32-bit floats as in the table, so that new and stored vectors give the same order.
                 kept = {key: array("f", vector) for key, vector in zip(new, made, strict=True)}
                 self._store(kept)
@@ -47,24 +47,24 @@ class Vectors:
     def _file_ids(self, files: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
         statement = """SELECT memory_files.id FROM memory_files JOIN memory_roots ON memory_roots.id = root_id
             WHERE memory_roots.path = ? AND memory_files.path = ?"""
-        rows = {file: self._index.connection.execute(statement, file).fetchone() for file in files}
+        rows = {file: self.index.connection.execute(statement, file).fetchone() for file in files}
         return {file: row[0] for file, row in rows.items() if row is not None}
 
     def _load(self, keys: Sequence[Key]) -> dict[Key, Vector]:
         files = ", ".join(str(file) for file, _ in set(keys))
         hashes = ", ".join(str(text_hash) for _, text_hash in set(keys))
-        rows = self._index.connection.execute(
+        rows = self.index.connection.execute(
             f"""SELECT file_id, chunk_hash, vector FROM memory_vectors
             WHERE file_id IN ({files}) AND chunk_hash IN ({hashes}) AND embedder = ?""",  # noqa: S608 - numbers only
-            [self._embedder.id],
+            [self.embedder.id],
         )
         return {(file, text_hash): array("f", vector) for file, text_hash, vector in rows}
 
     def _store(self, vectors: Mapping[Key, "array[float]"]) -> None:
         """Store the vectors of files that are still indexed; delete their vectors of other embedders."""
-        model = self._embedder.id
+        model = self.embedder.id
         rows = [(text_hash, model, vector.tobytes(), file) for (file, text_hash), vector in vectors.items()]
-        connection = self._index.connection
+        connection = self.index.connection
         with transaction(connection):
             connection.executemany(
                 "DELETE FROM memory_vectors WHERE file_id = ? AND embedder <> ?",
@@ -93,17 +93,16 @@ DAMPING = 10
 MAX_QUERY_CHARACTERS = 2_000
 
 
-class HybridMatcher:
+class HybridMatcher(Struct, frozen=True):
     """Fuses the lexical and the embedding order of the same matches. Files named in the query stay first."""
 
-    def __init__(self, lexical: Matcher, embedder: Embedder, vectors: Vectors) -> None:
-        self._lexical = lexical
-        self._embedder = embedder
-        self._vectors = vectors
+    lexical: Matcher
+    embedder: Embedder
+    vectors: Vectors
 
     def match(self, query: Query) -> list[Match]:
         """Return the best matches, best first, with the lexical scores reassigned in descending order."""
-        found = self._lexical.match(replace(query, limit=max(query.limit, CANDIDATES)))
+        found = self.lexical.match(replace(query, limit=max(query.limit, CANDIDATES)))
         if len(found) < 2:
             return found[: query.limit]
         first, remaining = found[:CANDIDATES], found[CANDIDATES:]
@@ -121,8 +120,8 @@ class HybridMatcher:
 
     def _order_by_meaning(self, text: str, matches: list[Match]) -> list[int]:
         """Return the indexes of the matches, nearest to the text first."""
-        [wanted] = self._embedder.embed([text])
-        vectors = self._vectors.embed([_chunk_to_embed(match) for match in matches])
+        [wanted] = self.embedder.embed([text])
+        vectors = self.vectors.embed([_chunk_to_embed(match) for match in matches])
         similarity = [math.fsum(a * b for a, b in zip(wanted, vector, strict=True)) for vector in vectors]
         return sorted(range(len(matches)), key=lambda index: (-similarity[index], index))
 
