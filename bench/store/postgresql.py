@@ -23,10 +23,10 @@ from weft.store.columns import columns_of
 from weft.store.postgresql.store import PostgresqlStore
 from weft.store.protocol import EVERYONE, Claim
 from weft.tasks.flow import Flow
-from weft.tasks.operations import CopyTasks, MoveTask, SubmitFlow
+from weft.tasks.operations import CancelTasks, CopyTasks, SubmitFlow
 from weft.tasks.parsing.flow_parser import read_flow
 from weft.tasks.record import FIELD_NAMES, Task
-from weft.tasks.states import Cancelled, Completed
+from weft.tasks.states import Completed
 
 BATCH = 1_000
 CALLERS = 500
@@ -148,7 +148,7 @@ async def small_operations(url: str, count: int) -> dict[str, float]:
         await store.operate(SubmitFlow(flow, NOW), owner=EVERYONE)
 
     async def cancel(flow: Flow) -> None:
-        await store.operate(MoveTask(flow.root.id, Cancelled(NOW)), owner=EVERYONE)
+        await store.operate(CancelTasks(task_id=flow.root.id, reason="measured", now=NOW), owner=EVERYONE)
 
     try:
         return await timed(

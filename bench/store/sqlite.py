@@ -16,13 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.store.sqlite.rows import task_row
-
 from bench.measure import NOW, Benchmark, Figure, with_callers
 from weft.ids import new_task_id
 from weft.store.protocol import EVERYONE, Claim
 from weft.store.sqlite.connection import connect, prepare
 from weft.store.sqlite.store import SqliteStore
+from weft.store.sqlite.transaction import task_row
 from weft.tasks.flow import Flow
 from weft.tasks.operations import SubmitFlow
 from weft.tasks.parsing.flow_parser import read_flow
