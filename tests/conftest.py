@@ -30,6 +30,8 @@ hypothesis.settings.register_profile("same", derandomize=True, database=None, ma
 hypothesis.settings.register_profile("new", print_blob=True, max_examples=200, deadline=None)
 hypothesis.settings.load_profile("same")
 
+gc.disable()  # until all is collected: nothing of it becomes garbage
+
 _SERVER = pytest.StashKey[str | None]()
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -53,6 +55,7 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what was imported and collected out of garbage collections, each of which takes 0.4 s else."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.batches import batched
 from tests.examples import examples
-from tests.property.trees import bodies, exactly, programs, trees
+from tests.property.trees import bodies, exactly, expressions, programs, tasks, trees
 from tests.shared_files import shared
 from weft.language import ast as language_tree
 from weft.language.ast import Literal, Node, Program, Quote, Symbol, TaskNode
@@ -87,7 +87,7 @@ def test_every_kind_of_node_is_drawn() -> None:
         derandomize=True,  # else it would fail now and then, for some kinds are rare
         suppress_health_check=SLOW_TO_DRAW,
     )
-    find(trees(1) | bodies(0), are_all_met, settings=only_draw)
+    find(expressions(0) | tasks(0) | bodies(0) | trees(0), are_all_met, settings=only_draw)
 
 
 @settings(max_examples=examples(100), suppress_health_check=SLOW_TO_DRAW, deadline=None)
