@@ -15,7 +15,15 @@ UUID4_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-4[0-9a-fA-F]{3}-[89abAB][0-9a-f
 ANY_ID = TaskId("00000000-0000-4000-8000-000000000000")
 """Placeholder for a wrong or missing id while the other fields of a task are checked."""
 
+LAST = "last"
+"""What people write for the newest root."""
+
+MIN_PREFIX = 4
+"""Least characters of an id that stand for the whole."""
+
 _UUID4 = re.compile(UUID4_PATTERN)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ZEROS = "00000000-0000-0000-0000-000000000000"
 
 
 def new_task_id() -> TaskId:
@@ -23,6 +31,13 @@ def new_task_id() -> TaskId:
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return TaskId(f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}")
+
+
+def prefix_range(prefix: str) -> tuple[TaskId, TaskId] | None:
+    """Return the first and the last id that begin with a prefix; None if no id can begin with it."""
+    prefix = prefix.lower()
+    first, last = (prefix + padding[len(prefix) :] for padding in (_ZEROS, _ZEROS.replace("0", "f")))
+    return (TaskId(first), TaskId(last)) if _UUID.fullmatch(first) else None
 
 
 def is_task_id(text: object) -> bool:

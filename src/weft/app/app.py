@@ -14,7 +14,7 @@ from weft.clock import SystemClock
 from weft.config.settings import working_folder
 from weft.engine.worker import Life, life_of
 from weft.executors.registry import BUILT_IN_IDS
-from weft.ids import TaskId, new_task_id
+from weft.ids import LAST, TaskId, new_task_id
 from weft.secrets.references import register_named
 from weft.secrets.registry import has_secrets, redact_json
 from weft.store.protocol import EventFilter as EventFilter
@@ -22,7 +22,7 @@ from weft.store.protocol import TaskFilter as TaskFilter
 from weft.store.protocol import TaskPage
 from weft.tasks.decisions import Operation
 from weft.tasks.events import Event, EventType
-from weft.tasks.flow import Flow
+from weft.tasks.flow import MAX_CANDIDATES, AmbiguousId, Flow, TaskNotFound
 from weft.tasks.operations import (
     Answered,
     AnswerQuestion,
@@ -269,6 +269,22 @@ class App(EngineHost):
     async def find_tasks(self, task_ids: Sequence[TaskId]) -> dict[TaskId, Task]:
         """Return the tasks with these ids that exist."""
         return dict(await self.store.get_many(task_ids, owner=self.owner))
+
+    async def find_id(self, reference: str) -> TaskId:
+        """Return the id that a person means by the beginning of an id, or by `last`, the newest root.
+
+        Raise TaskNotFound, or AmbiguousId with the candidates.
+        """
+        if reference == LAST:
+            tasks: Sequence[Task] = (await self.list(TaskFilter(only_roots=True, limit=1))).tasks
+        else:
+            most = MAX_CANDIDATES + 1
+            tasks = await self.store.find_by_prefix(reference, owner=self.owner, limit=most)
+        if not tasks:
+            raise TaskNotFound(task_id=reference)
+        if len(tasks) > 1:
+            raise AmbiguousId(reference, tasks)
+        return tasks[0].id
 
     async def get(self, task_id: TaskId) -> Task:
         return await self.store.get(task_id, owner=self.owner)

@@ -15,7 +15,7 @@ from weft.cli.display.questions import echo_questions, questions_json
 from weft.cli.display.tree import print_tree
 from weft.cli.invoke import echo, echo_status, ignore_broken_pipe
 from weft.cli.main import LazyGroup
-from weft.cli.options import read_input
+from weft.cli.options import FLOW_SOURCE, read_input
 from weft.cli.signals import ShutdownSignals, TerminalObserver, allow_many_files, exit_on_signal
 from weft.cli.store_access import StoreOptions, store_options, tracing
 from weft.errors import EXIT_INTERRUPTED, EXIT_WAITING, RequestError
@@ -136,7 +136,7 @@ limit_option = click.option(
 
 
 @flow.command(short_help="Store a flow and run it, or resume a stored flow.")
-@click.argument("flow_or_id", metavar="FLOW.json|ID|-")
+@click.argument("flow_or_id", metavar="FLOW.json|ID|-", type=FLOW_SOURCE)
 @concurrency_option
 @limit_option
 @store_options

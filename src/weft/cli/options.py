@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from weft.config.paths import read_start
 from weft.errors import RequestError
-from weft.ids import TaskId, is_task_id
+from weft.ids import LAST, MIN_PREFIX, TaskId, is_task_id, prefix_range
 from weft.limits import MAX_JSON_BYTES, decode_text, is_storable
 from weft.secrets.references import KEY, Secret
 
@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "is_json", is_flag=True, help="Print the result as one JSON document.")
 
+full_ids_option = click.option("--full-ids", "is_full", is_flag=True, help="Show whole ids.")
 
 index_db_option = click.option(
     "--db", metavar="FILE|URL", help="Store that the index belongs to. Environment variable: WEFT_DB."
@@ -60,18 +61,53 @@ class InvalidTaskId(RequestError):
     code = "invalid-task-id"
 
 
+class TaskReference(str):
+    """The beginning of a task id, or `last`; `store_options` replaces it by the id before a command runs."""
+
+    __slots__ = ()
+
+
 class TaskIdType(click.ParamType[TaskId]):
-    """A task id on the command line."""
+    """A task on the command line: its id, the beginning of its id, or `last`."""
 
     name = "id"
 
+    def __init__(self, *, takes_last: bool = True) -> None:
+        self._takes_last = takes_last
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TaskId:
-        if not is_task_id(value):
-            raise InvalidTaskId(f"{value!r} is not a task id: give a UUID, as shown by `weft tasks list`")
-        return TaskId(value.lower())
+        if is_task_id(value):
+            return TaskId(value.lower())
+        if value == LAST and not self._takes_last:
+            raise InvalidTaskId(f"{LAST!r} is not accepted here: give the id, as shown by `weft tasks list`")
+        if not is_reference(value):
+            form = f"give a UUID, at least its first {MIN_PREFIX} characters, or {LAST!r}"
+            raise InvalidTaskId(f"{value!r} is not a task id: {form}")
+        return TaskId(TaskReference(value))
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a text can stand for a task that has a longer id."""
+    return text == LAST or (len(text) >= MIN_PREFIX and prefix_range(text) is not None)
 
 
 TASK_ID = TaskIdType()
+CERTAIN_TASK_ID = TaskIdType(takes_last=False)
+"""For commands whose effect cannot be undone."""
+
+
+class FlowSourceType(click.ParamType[str]):
+    """A file with a flow, `-`, or a stored task as `TaskIdType` takes it; an existing file wins."""
+
+    name = "flow"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "-" or Path(value).exists() or not (is_task_id(value) or is_reference(value)):
+            return str(value)
+        return TASK_ID.convert(value, param, ctx)
+
+
+FLOW_SOURCE = FlowSourceType()
 
 
 class UnreadableFile(RequestError):

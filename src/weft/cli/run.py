@@ -35,6 +35,7 @@ from weft.cli.display.tree import print_tree
 from weft.cli.display.values import print_value
 from weft.cli.invoke import echo, echo_status, ignore_broken_pipe
 from weft.cli.options import (
+    TASK_ID,
     EvaluationOptions,
     evaluation_options,
     read_bindings,
@@ -46,7 +47,7 @@ from weft.cli.store_access import StoreOptions, run_async, store_options, tracin
 from weft.config.settings import Settings, project_folder, working_folder
 from weft.errors import EXIT_INTERRUPTED, EXIT_WAITING
 from weft.evaluator.conversion import result_json
-from weft.ids import TaskId, is_task_id
+from weft.ids import TaskId
 from weft.language.file_paths import find_path_names
 from weft.language.reading import Surface
 from weft.tasks.record import JsonObject, Status
@@ -59,7 +60,11 @@ MAX_TREE_STEPS = 60
 @click.argument("program", required=False, metavar="FILE|FILE.py[:NAME]|NAME[@VERSION]|-")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option(
-    "--resume", "resumed", metavar="ID", help="Resume a run; finished steps are not performed again."
+    "--resume",
+    "resumed",
+    metavar="ID",
+    type=TASK_ID,
+    help="Resume a run; finished steps are not performed again. `last` is the newest run.",
 )
 @click.option("--ephemeral", "is_ephemeral", is_flag=True, help="Delete all records of the run when it ends.")
 @click.option("--no-reuse", "is_fresh", is_flag=True, help="Do not reuse cached results of earlier runs.")
@@ -82,7 +87,7 @@ MAX_TREE_STEPS = 60
 @evaluation_options
 @surface_option
 @store_options
-def run(program: str | None, values: tuple[str, ...], resumed: str | None, **options: Any) -> int:
+def run(program: str | None, values: tuple[str, ...], resumed: TaskId | None, **options: Any) -> int:
     """Run a program durably and print its result.
 
     FILE is XML or S-expressions. FILE.py:NAME runs an object of a Python file that was made with weft.build
@@ -113,12 +118,10 @@ def run(program: str | None, values: tuple[str, ...], resumed: str | None, **opt
     command = RunCommand(**options)
     inputs = read_bindings(values, option=None, references=command.secrets)
     if resumed is not None:
-        if not is_task_id(resumed):
-            raise click.UsageError(f"--resume takes the id of a run, not {resumed!r}")
         reject_fixed_options(command.fixed_options())
     allow_many_files()
     with tracing():
-        return run_async(command.run(program, TaskId(resumed or ""), inputs))
+        return run_async(command.run(program, resumed or TaskId(""), inputs))
 
 
 class RunCommand(EvaluationOptions, frozen=True, kw_only=True):
@@ -257,7 +260,9 @@ def _summary_line(steps: int, spent: Spent) -> str:
     line = f"{plural(steps, 'step')}, {plural(usage.turns, 'model call')}"
     if spent.reused:
         line += f" ({spent.reused} more reused)"
-    line += f", {plural(usage.tokens, 'token')}, ${usage.cost:.4f}"
+    line += f", {plural(usage.tokens, 'token')}"
+    if usage.cost:
+        line += f", ${usage.cost:.4f}"
     if usage.unpriced:
         line += f" and {plural(usage.unpriced, 'call')} without a known price"
     return line

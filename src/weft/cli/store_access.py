@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from weft.app.app import App
 from weft.cli.invoke import echo_status
-from weft.cli.options import json_option
+from weft.cli.options import TaskReference, json_option
 from weft.config.settings import Settings, load_settings
 from weft.gc_tuning import tune_collector
+from weft.ids import TaskId
 
 T = TypeVar("T")
 
@@ -48,7 +49,8 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def call(*arguments: Any, db: str | None, user: str | None, is_json: bool, **options: Any) -> Any:
-        return command(*arguments, store=StoreOptions(db, user, is_json), **options)
+        store = StoreOptions(db, user, is_json)
+        return command(*arguments, store=store, **_with_whole_ids(store, options))
 
     with_user = click.option(
         "--user",
@@ -61,6 +63,26 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE|URL",
         help="Store to use: a SQLite file, postgresql://... or :memory: . Environment variable: WEFT_DB.",
     )(with_user)
+
+
+def _with_whole_ids(store: StoreOptions, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command with ids for the references among them."""
+    given = [one for value in options.values() for one in (value if isinstance(value, tuple) else (value,))]
+    references = list(dict.fromkeys(one for one in given if isinstance(one, TaskReference)))
+    if not references:
+        return options
+
+    async def find(app: App) -> dict[str, TaskId]:
+        return {reference: await app.find_id(reference) for reference in references}
+
+    found = store.run(find)
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(whole, value))
+        return found[value] if isinstance(value, TaskReference) else value
+
+    return {name: whole(value) for name, value in options.items()}
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:

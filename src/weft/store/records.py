@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from weft.ids import TaskId
+from weft.ids import TaskId, prefix_range
 from weft.store.columns import dependent_rows, json_value, step_rows, waiting_for
 from weft.store.models import EventFilter, Owner, TaskFilter, TaskPage
 from weft.store.unit_of_work import Many, Operate, Row, StorePart, Unit, Work
@@ -43,6 +43,14 @@ class Records(StorePart):
         query = "get_tasks", (list(task_ids), owner.is_everyone, owner.user_id)
         found = {task.id: task for task in await self._read(self._tasks_of, query)}
         return {task_id: found[task_id] for task_id in task_ids if task_id in found}
+
+    async def find_by_prefix(self, prefix: str, *, owner: Owner, limit: int) -> Sequence[Task]:
+        """Return tasks whose ids begin with a prefix, newest first."""
+        ids = prefix_range(prefix)
+        if ids is None:
+            return []
+        query = "find_by_prefix", (*ids, owner.is_everyone, owner.user_id, limit)
+        return await self._read(self._tasks_of, query)
 
     async def flow_of(self, task_id: TaskId, *, owner: Owner, limit: int | None = None) -> Flow:
         """Return the flow of a task, or its first `limit` tasks. Raise TaskNotFound if it does not exist."""

@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from weft.errors import EXIT_NOT_FOUND, RequestError
-from weft.ids import TaskId
+from weft.ids import LAST, TaskId, is_task_id
 from weft.limits import MAX_NESTED_DEPTH
 from weft.tasks.parsing.problems import task_object
 from weft.tasks.record import Status, Task
@@ -116,8 +116,25 @@ class TaskNotFound(RequestError):
     exit_code = EXIT_NOT_FOUND
 
     def __init__(self, *, task_id: str) -> None:
-        super().__init__(f"no task {task_id}")
+        known = f"no task {task_id}" if is_task_id(task_id) else f"no task's id begins with {task_id!r}"
+        super().__init__("there is no run yet" if task_id == LAST else known)
         self.task_id = task_id
+
+
+MAX_CANDIDATES = 10
+
+
+class AmbiguousId(RequestError):
+    """The ids of several tasks begin with the given prefix."""
+
+    code = "ambiguous-id"
+
+    def __init__(self, prefix: str, candidates: Sequence[Task]) -> None:
+        shown = "".join(
+            f"\n  {task.id}  {task.name}  ({task.status})" for task in candidates[:MAX_CANDIDATES]
+        )
+        more = "\n  ..." if len(candidates) > MAX_CANDIDATES else ""
+        super().__init__(f"several ids begin with {prefix!r}; give more of it:{shown}{more}")
 
 
 class Flow:

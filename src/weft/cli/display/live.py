@@ -136,18 +136,20 @@ class _LiveView:
 
         summary = await self._app.summary(self._root_id)
         total = sum(summary.counts.values())
-        text = Text()
-        if total <= MAX_ROWS:
+        # A row that wrapped would stay behind when the view is drawn again, as would rows below the screen.
+        text = Text(no_wrap=True, overflow="ellipsis")
+        most = min(MAX_ROWS, self._live.console.height - 2)
+        if total <= most:
             flow = await self._app.flow_of(self._root_id)
-            for row in tree_rows(flow, blocked(flow)):
+            for row in tree_rows(flow, blocked(flow), width=self._live.console.width):
                 text.append(row.branches)
                 text.append(row.label, style=STATUS_COLOURS[row.status])
                 text.append(f"  {row.facts}\n", style="dim")
         else:
-            wanted = TaskFilter(tree=self._root_id, status=Status.IN_PROGRESS, limit=MAX_ROWS)
+            wanted = TaskFilter(tree=self._root_id, status=Status.IN_PROGRESS, limit=max(most, 1))
             for task in (await self._app.list(wanted)).tasks:
-                text.append(f"▶ {printable(task.name, width=50):<50} ", style=STATUS_COLOURS["in_progress"])
-                text.append(f"{bar(task.progress)}\n")
+                text.append(f"{bar(task.progress)}  ")
+                text.append(f"▶ {printable(task.name, width=60)}\n", style=STATUS_COLOURS["in_progress"])
         ended = sum(count for status, count in summary.counts.items() if Status(status).is_terminal)
         text.append(f"{bar(ended / total, width=30)}  {counts_line(summary)}", style="bold")
         return text

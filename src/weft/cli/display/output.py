@@ -34,6 +34,37 @@ def printable_lines(text: str, *, indent: int = 2) -> str:
     return f"\n{' ' * indent}".join(map(printable, text.splitlines())) or printable(text)
 
 
+def cut(text: str, width: int) -> str:
+    """Return printable text, cut to a width in cells of the terminal."""
+    if cells(text) <= width:
+        return text
+    # Imported here: keeps --json and --help fast.
+    from rich.cells import set_cell_size
+
+    return f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
+
+
+def cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes; some characters take two."""
+    if text.isascii():
+        return len(text)
+    # Imported here: keeps --json and --help fast.
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def one_line(value: Any) -> str:
+    """Return a value as text on one line: a string as it is, anything else as JSON."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return " ".join(text.split())
+
+
+def short_id(task_id: str | None, *, is_full: bool = False) -> str:
+    """Return the beginning of an id, by which commands find the task."""
+    return str(task_id) if is_full else str(task_id)[:8]
+
+
 def headline(text: str, *, width: int) -> str:
     """Return the first line of a text, cut to `width`; in an error, it has the location and the message."""
     return printable(next(iter(text.splitlines()), ""), width=width)

@@ -19,7 +19,7 @@ from weft.cli.display.output import (
     print_result,
     printable,
 )
-from weft.cli.options import TASK_ID, TEXT, UnreadableFile, read_bindings, read_input
+from weft.cli.options import CERTAIN_TASK_ID, TASK_ID, TEXT, UnreadableFile, read_bindings, read_input
 from weft.cli.store_access import StoreOptions, store_options
 from weft.errors import RequestError, WeftError
 from weft.ids import TaskId
@@ -71,7 +71,7 @@ def link(task_id: TaskId, store: StoreOptions) -> None:
 
 
 @click.command()
-@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.argument("task_id", metavar="ID", type=CERTAIN_TASK_ID)
 @store_options
 def archive(task_id: TaskId, store: StoreOptions) -> None:
     """Create a frozen deep copy of a completed task and its subtree, for audit.
@@ -82,7 +82,7 @@ def archive(task_id: TaskId, store: StoreOptions) -> None:
 
 
 @click.command()
-@click.argument("task_ids", metavar="ID...", type=TASK_ID, nargs=-1, required=True)
+@click.argument("task_ids", metavar="ID...", type=CERTAIN_TASK_ID, nargs=-1, required=True)
 @click.option("--with-children", is_flag=True, help="Also delete the subtrees of the tasks.")
 @store_options
 def delete(task_ids: tuple[TaskId, ...], with_children: bool, store: StoreOptions) -> None:

@@ -17,11 +17,12 @@ from weft.cli.display.output import (
     print_table,
     printable,
     printable_lines,
+    short_id,
     when,
 )
 from weft.cli.display.tree import print_tree
 from weft.cli.invoke import echo, echo_status
-from weft.cli.options import COUNT, TASK_ID, TEXT
+from weft.cli.options import COUNT, TASK_ID, TEXT, full_ids_option
 from weft.cli.store_access import StoreOptions, store_options
 from weft.errors import WeftError
 from weft.ids import TaskId
@@ -53,6 +54,7 @@ from weft.tasks.summary import FlowSummary
 @click.option("--scheduled", "only_scheduled", is_flag=True, help="List only tasks with an enabled schedule.")
 @click.option("--limit", type=COUNT, default=50, show_default=True, help="Maximum number of rows.")
 @click.option("--offset", type=COUNT, default=0, help="Number of tasks to skip.")
+@full_ids_option
 @store_options
 def list_tasks(
     status: str | None,
@@ -63,6 +65,7 @@ def list_tasks(
     only_scheduled: bool,
     limit: int,
     offset: int,
+    is_full: bool,
     store: StoreOptions,
 ) -> None:
     """List tasks, newest first; the steps of runs only with --steps.
@@ -93,7 +96,7 @@ def list_tasks(
         return
     rows = [
         (
-            task.id,
+            short_id(task.id, is_full=is_full),
             printable(task.name, width=40),
             task.status.value,
             "question" if is_open_question(task) else f"{task.progress:.0%}",
@@ -206,7 +209,7 @@ def _result_lines(verb: str, task: Task) -> list[str]:
     if isinstance(usage, dict):
         cost = usage.get("cost")
         line += f" by {printable(str(usage.get('model')))}, {plural(int(usage.get('tokens') or 0), 'token')}"
-        line += ", price unknown" if cost is None else f", ${cost:.4f}"
+        line += ", price unknown" if cost is None else f", ${cost:.4f}" if cost else ""
     return [line]
 
 
@@ -215,9 +218,13 @@ def _result_lines(verb: str, task: Task) -> list[str]:
 @click.option(
     "--limit", type=click.IntRange(1), default=500, show_default=True, help="Maximum number of rows."
 )
+@click.option("--wide", "is_wide", is_flag=True, help="Do not cut rows to the width of the terminal.")
+@full_ids_option
 @store_options
-def tree(task_id: TaskId, limit: int, store: StoreOptions) -> None:
+def tree(task_id: TaskId, limit: int, is_wide: bool, is_full: bool, store: StoreOptions) -> None:
     """Show the flow of a task as a tree.
+
+    Beside the names of siblings that are named alike stands the argument that tells them apart.
 
     Marks: · pending, ▶ in progress, ✔ completed, ✘ failed, ■ cancelled. `<- a, b` lists dependencies,
     optional ones in parentheses. [blocked] marks a task whose dependency failed or was cancelled,
@@ -232,7 +239,7 @@ def tree(task_id: TaskId, limit: int, store: StoreOptions) -> None:
         return await app.flow_of(root_id, limit=limit), await app.summary(root_id)
 
     flow, summary = store.run(read)
-    shown = print_tree(flow)
+    shown = print_tree(flow, is_wide=is_wide, is_full=is_full)
     total = sum(summary.counts.values())
     if shown < total:
         echo(f"... {plural(total - shown, 'more task')}; see --limit")
@@ -246,12 +253,14 @@ def tree(task_id: TaskId, limit: int, store: StoreOptions) -> None:
 )
 @click.option("--after", type=COUNT, default=0, help="Show only events with a higher number.")
 @click.option("--limit", type=COUNT, default=1000, show_default=True, help="Maximum number of events.")
+@full_ids_option
 @store_options
 def events(
     task_id: TaskId | None,
     tree: TaskId | None,
     after: int,
     limit: int,
+    is_full: bool,
     store: StoreOptions,
 ) -> None:
     """Show the events of a task, of a flow, or of the whole store, oldest first."""
@@ -262,7 +271,8 @@ def events(
         return
     for event in found:
         facts = printable(msgspec.json.encode(event.facts).decode(), width=100) if event.facts else ""
-        echo(f"{event.seq:>6}  {when(event.at)}  {event.task_id}  {event.type:<16}  {facts}".rstrip())
+        task = short_id(event.task_id, is_full=is_full)
+        echo(f"{event.seq:>6}  {when(event.at)}  {task}  {event.type:<16}  {facts}".rstrip())
     if not found:
         echo("no events")
 

@@ -17,6 +17,11 @@ WHERE id = :id;
 SELECT {columns} FROM tasks
 WHERE id = ANY (:ids::uuid[]) AND (:everyone::boolean OR user_id IS NOT DISTINCT FROM :user_id);
 
+-- name: find_by_prefix(first, last, everyone, user_id, limit)
+SELECT {columns} FROM tasks
+WHERE id BETWEEN :first::uuid AND :last::uuid AND (:everyone::boolean OR user_id IS NOT DISTINCT FROM :user_id)
+ORDER BY seq DESC LIMIT :limit;
+
 -- name: get_flow(id, everyone, user_id, limit)
 -- The flow of any of its tasks.
 SELECT {columns} FROM tasks
