@@ -22,8 +22,7 @@ MIN_PREFIX = 4
 """Least characters of an id that stand for the whole."""
 
 _UUID4 = re.compile(UUID4_PATTERN)
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_ZEROS = "00000000-0000-0000-0000-000000000000"
+_LAST_ID = "ffffffff-ffff-4fff-bfff-ffffffffffff"
 
 
 def new_task_id() -> TaskId:
@@ -36,8 +35,8 @@ def new_task_id() -> TaskId:
 def prefix_range(prefix: str) -> tuple[TaskId, TaskId] | None:
     """Return the first and the last id that begin with a prefix; None if no id can begin with it."""
     prefix = prefix.lower()
-    first, last = (prefix + padding[len(prefix) :] for padding in (_ZEROS, _ZEROS.replace("0", "f")))
-    return (TaskId(first), TaskId(last)) if _UUID.fullmatch(first) else None
+    first, last = (TaskId(prefix + end[len(prefix) :]) for end in (ANY_ID, _LAST_ID))
+    return (first, last) if is_task_id(first) else None
 
 
 def is_task_id(text: object) -> bool:

@@ -96,7 +96,7 @@ def test_a_source_file_is_reviewed_and_the_verdict_is_json(project: Path) -> Non
     assert ran.code == 0, ran.err
     assert fits(ran.json, {"purpose": str, "mistakes": list, "verdict": ("accept", "change")})
     assert all(fits(mistake, {"name": str, "problem": str}) for mistake in ran.json["mistakes"])
-    assert re.search(r"✔ review  [0-9a-f-]{36}.*\n└─ ✔ review .*\n1 step, 1 model call, \d+ tokens", ran.err)
+    assert re.search(r"✔ review  [0-9a-f]{8}.*\n└─ ✔ review .*\n1 step, 1 model call, \d+ tokens", ran.err)
 
 
 async def test_the_example_of_the_readme_asks_about_new_commits_only(project: Path) -> None:

@@ -36,7 +36,7 @@ def test_the_result_goes_to_standard_output_and_the_tree_to_standard_error(
     ran = run(project, "greet.sexp", 'names=["Ada", "Bob"]')
 
     assert (ran.code, json.loads(ran.out)) == (0, ["Hello.", "Hello."])
-    assert re.search(r"✔ greet  [0-9a-f-]{36}.*\n├─ ✔ greet .*\n└─ ✔ greet ", ran.err)
+    assert re.search(r"✔ greet  [0-9a-f]{8}.*\n├─ ✔ greet .*\n└─ ✔ greet ", ran.err)
     assert "2 steps, 2 model calls, " in ran.err
 
 
@@ -96,7 +96,7 @@ def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model
         (("greet.sexp", "names=[]", "nmaes=[]"), "'nmaes'; did you mean 'names'?"),
         (("greet.sexp", "names=[]", "names=[1]"), "'names' is given twice"),
         (("greet.sexp", "names"), "inputs are given as NAME=VALUE"),
-        (("only.sexp", "who=1"), "only.sexp only defines 'greet'; add a call"),
+        (("two.sexp", "who=1"), "two.sexp only defines 'greet', 'f'; add a call"),
         (("--resume", ID, "--model", "a:b"), "--model: a resumed run keeps"),
         (("--resume", ID, "--ephemeral"), "--ephemeral: a resumed run keeps"),
         (("--resume", ID, "--name", "x", "--library", "lib"), "--library, --name: a resumed run keeps"),
@@ -106,7 +106,7 @@ def test_a_failure_exits_with_one_and_says_how_to_try_again(project: Path, model
 def test_what_would_be_ignored_is_refused_before_anything_is_stored(
     project: Path, arguments: tuple[str, ...], reason: str
 ) -> None:
-    (project / "only.sexp").write_text(GREET)
+    (project / "two.sexp").write_text("(define (greet who) who) (define (f x) x)")
     (project / "noisy.py").write_text("import sys\nprint('hello')\nsys.exit(7)\n")
 
     ran = run(project, *arguments)
@@ -432,3 +432,40 @@ def test_a_model_that_cannot_be_asked_is_told_before_the_first_effect(
     model_server.always(says("ok"))
     ran = weft(command, *file, db=str(project / "weft.db"), cwd=project, SERVED_KEY=KEY)
     assert ran.code == 0, ran.err
+
+
+def test_a_file_with_one_template_runs_it_with_arguments_by_their_types(
+    project: Path, model_server: ModelServer
+) -> None:
+    model_server.always(says("Hello."))
+    (project / "only.sexp").write_text(
+        '(deftask greet ((who string) (n integer 1)) :instructions "{{who}}{{n}}")'
+    )
+
+    ran = run(project, "only.sexp", "who=1234567", "n=2", "--json")
+
+    assert (ran.code, ran.json["status"]) == (0, "COMPLETE")
+    record = weft("tasks", "show", ran.json["root_id"], "--json", db=str(project / "weft.db")).json
+    assert (record["name"], record["inputs"]) == ("greet", {"who": "1234567", "n": 2})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("who:=1",), "wrong-type: 'who' of greet must be string"),
+        (("who:=oops",), "who: the value after := is not JSON"),
+        (("who=a", "n=two"), "'n' of greet must be integer"),
+        (("n=2",), "greet needs a value for 'who'"),
+        (("who=a", "wo=b"), "greet has no parameter 'wo'"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_only_template_are_refused(
+    project: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    (project / "only.sexp").write_text(
+        '(deftask greet ((who string) (n integer 1)) :instructions "{{who}}{{n}}")'
+    )
+
+    ran = run(project, "only.sexp", *arguments)
+
+    assert (ran.code, reason in ran.err) == (2, True), ran.err

@@ -199,3 +199,44 @@ def test_a_long_tree_is_cut_with_a_word(db: str) -> None:
     out = weft("tasks", "tree", ids["root"], "--limit", "4", db=db).out
 
     assert "... 6 more tasks; see --limit" in out
+
+
+def test_a_task_is_named_by_the_beginning_of_its_id_or_as_the_last(store_url: str) -> None:
+    ids = submit(store_url, {"name": "a", "id": "abcd0000-0000-4000-8000-000000000001"}, {"name": "b"})
+
+    assert weft("tasks", "show", "ABCD", "--json", db=store_url).json["name"] == "a"
+    assert weft("tasks", "show", "last", "--json", db=store_url).json["id"] == ids["a"]
+    assert weft("flow", "run", "last", "--json", db=store_url).json["root_id"] == ids["a"]
+    assert ids["b"][:8] in weft("tasks", "tree", "abcd", db=store_url).out
+    assert ids["b"] in weft("tasks", "tree", "abcd", "--full-ids", db=store_url).out
+
+
+def test_a_beginning_that_several_ids_have_is_refused_with_the_candidates(db: str) -> None:
+    ids = [f"abcd0000-0000-4000-8000-{number:012}" for number in (1, 2)]
+    submit(db, {"name": "first", "id": ids[0]}, {"name": "second", "id": ids[1]})
+
+    ran = weft("tasks", "show", "abcd", db=db)
+
+    assert ran.code == 2
+    assert "ambiguous-id: the ids of 2 tasks begin with 'abcd'; give more of the id\n" in ran.err
+    assert all(
+        f"  {one}: {name} (pending)\n" in ran.err for one, name in zip(ids, ("first", "second"), strict=True)
+    )
+
+
+@pytest.mark.parametrize("command", ["delete", "archive"])
+def test_the_last_task_is_not_meant_where_nothing_can_be_undone(db: str, command: str) -> None:
+    submit(db, {"name": "a", **DONE})
+
+    ran = weft("tasks", command, "last", db=db)
+
+    assert (ran.code, "'last' is not accepted here" in ran.err) == (2, True)
+
+
+def test_an_empty_store_has_no_last_run(db: str) -> None:
+    submit(db, {"name": "a"})
+    weft("tasks", "delete", weft("tasks", "show", "last", "--json", db=db).json["id"], db=db)
+
+    ran = weft("tasks", "show", "last", db=db)
+
+    assert (ran.code, ran.err) == (3, "error: task-not-found: there is no run yet\n")

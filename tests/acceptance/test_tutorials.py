@@ -16,6 +16,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 VARIABLE = (
     (UUID, "<id>"),
+    (re.compile(r"\b[0-9a-f]{8}\b"), "<short id>"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "<date>"),
     (re.compile(r"\d\d:\d\d:\d\d"), "<time>"),
     (re.compile(r"(?<= )(\d+m)?\d+(\.\d+)?s\b"), "<duration>"),

@@ -516,3 +516,17 @@ async def test_the_store_describes_itself(store: TaskStore) -> None:
 
     assert (description.tasks, description.events, description.problems) == (2, 1, ())
     assert description.schema_version >= 1
+
+
+async def test_tasks_are_found_by_the_beginning_of_their_ids(store: TaskStore) -> None:
+    flow = await submit(store, a_flow("a", "b", user_id="ann"), ANN)
+    await submit(store, a_flow("c", prefix="c", user_id="ben"), BEN)
+    first = flow.root.id
+
+    async def found(prefix: str, owner: Owner = ANN, limit: int = 50) -> list[TaskId]:
+        return [task.id for task in await store.find_by_prefix(prefix, owner=owner, limit=limit)]
+
+    assert await found(first) == await found(first.upper()) == [first]
+    assert set(await found(first[:8])) == {task.id for task in flow}
+    assert await found(first[:8], limit=1) == [list(flow)[-1].id]
+    assert await found("ffffffff") == await found("no id") == await found(first, BEN) == []

@@ -32,6 +32,7 @@ from weft.language.ast import (
     Variable,
 )
 from weft.language.library import TaskLibrary
+from weft.language.schemas import argument_schema
 from weft.language.traversal import structs_in
 from weft.runs.files import find_files, library_path, schema_file_text
 from weft.runs.inputs import reject_unused_inputs
@@ -39,11 +40,19 @@ from weft.runs.outcome import RunOutcome as RunOutcome
 from weft.runs.outcome import Spent as Spent
 from weft.runs.outcome import spent_by as spent_by
 from weft.runs.program import LoadedProgram as LoadedProgram
-from weft.runs.program import StoredProgram, file_text, print_library, print_text, program_of
+from weft.runs.program import (
+    StoredProgram,
+    called_if_only_template,
+    file_text,
+    print_library,
+    print_text,
+    program_of,
+)
 from weft.runs.program import StoredText as StoredText
 from weft.runs.template_tasks import check_arguments
 from weft.runs.templates import UnknownTemplate, call_program, find_template, wants_templates, with_templates
 from weft.store.errors import StoreNotFound
+from weft.tasks.parsing.arguments import typed_arguments
 from weft.tasks.program_params import PROGRAM
 from weft.tasks.questions import question_text
 from weft.tasks.record import JsonObject, Status, Task
@@ -111,7 +120,7 @@ async def run_program(
     A LoadedProgram must have been checked (`open_for_run`). Raise InvalidProgram before anything is stored.
     """
     if not isinstance(source, LoadedProgram | ResumedRun):
-        source = await prepare_program(app, app.settings, source, inputs, options)
+        source, inputs = await prepare_program(app, app.settings, source, inputs, options)
     after, was = 0, "new"
     with observer.storing():
         if isinstance(source, ResumedRun):
@@ -145,7 +154,7 @@ async def open_for_run(
     options: RunOptions,
     *,
     is_ephemeral: bool = False,
-) -> AsyncIterator[tuple[App, LoadedProgram]]:
+) -> AsyncIterator[tuple[App, LoadedProgram, JsonObject]]:
     """Check a program, and open the app in which it is run; it is closed after the block.
 
     A missing store is created only when the program has passed its checks. With `is_ephemeral`, the app of
@@ -154,13 +163,13 @@ async def open_for_run(
     loaded = source if isinstance(source, RegisteredName) else load_program(source, options)
     app = await _open_templates(open_app, loaded, inputs)
     try:
-        program = await prepare_program(app, settings, loaded, inputs, options)
+        program, inputs = await prepare_program(app, settings, loaded, inputs, options)
         if app is None or is_ephemeral:
             opened, app = app, None
             if opened is not None:
                 await opened.close()
             app = await open_app(False)
-        yield app, program
+        yield app, program, inputs
     finally:
         if app is not None:
             await app.close()
@@ -187,15 +196,17 @@ async def prepare_program(
     source: ProgramSource | LoadedProgram,
     inputs: JsonObject,
     options: RunOptions,
-) -> LoadedProgram:
-    """Return the checked program of a run, with the registered templates that it uses.
+) -> tuple[LoadedProgram, JsonObject]:
+    """Return the checked program of a run, with the registered templates that it uses, and its inputs.
 
-    Raise InvalidProgram, UnknownTemplate, or InvalidTasks if the inputs do not match the template.
+    Inputs that are texts of a command line are converted by their declared types. Raise InvalidProgram,
+    UnknownTemplate, or InvalidTasks if the inputs do not match the template.
     """
     if isinstance(source, RegisteredName):
         if app is None:
             raise UnknownTemplate(source.name)
         template = await find_template(app.store, source.name, user_id=app.owner.user_id)
+        inputs = typed_arguments(inputs, template.facts.input_schema)
         check_arguments(template, inputs)
         called = await call_program(app.store, template, inputs)
         program = called.replace(model=options.model, is_reusing=options.reuse, limits=options.limits)
@@ -203,10 +214,29 @@ async def prepare_program(
         program = source if isinstance(source, LoadedProgram) else load_program(source, options)
         if app is not None:
             program = await with_templates(app.store, program, user_id=app.owner.user_id, inputs=inputs)
+        inputs = typed_arguments(inputs, _declared_inputs(program))
     check_program(program, inputs, settings)
     if app is None or app.has_project_effects:
         check_models(program, settings.models)
-    return program
+    return program, inputs
+
+
+def _declared_inputs(program: LoadedProgram) -> JsonObject:
+    """Return a JSON Schema of the program's inputs: of its template, or as calls of templates use them."""
+    definitions = program.definitions
+    entry = definitions.get(program.stored.entry or "")
+    if isinstance(entry, Template):
+        return argument_schema(entry)
+    found: dict[str, list[Any]] = {}
+    for call in structs_in(program.main.forms):
+        template = definitions.get(call.func_name) if isinstance(call, FunctionCall) else None
+        if isinstance(call, FunctionCall) and isinstance(template, Template):
+            names = [parameter.name for parameter in template.parameters]
+            declared = argument_schema(template)["properties"]
+            for name, node in (*zip(names, call.args, strict=False), *call.keywords):
+                if isinstance(node, Variable) and not node.path:
+                    found.setdefault(node.name, []).append(declared.get(name))
+    return {"properties": {name: uses[0] for name, uses in found.items() if uses == uses[:1] * len(uses)}}
 
 
 def load_program(
@@ -230,7 +260,7 @@ def load_program(
         is_reusing=options.reuse,
         limits=options.limits,
     )
-    return LoadedProgram(stored).with_schemas(read_schema)
+    return called_if_only_template(LoadedProgram(stored)).with_schemas(read_schema)
 
 
 def _main_text(source: AnyProgram | StoredText) -> StoredText:

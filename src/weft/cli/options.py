@@ -1,11 +1,9 @@
 """Options and arguments shared by several commands."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
 from functools import reduce
-from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +15,7 @@ from weft.errors import RequestError
 from weft.ids import LAST, MIN_PREFIX, TaskId, is_task_id, prefix_range
 from weft.limits import MAX_JSON_BYTES, decode_text, is_storable
 from weft.secrets.references import KEY, Secret
+from weft.tasks.parsing.arguments import ArgumentText, FileText, parse_json, typed_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -198,7 +197,8 @@ binding_options = _all(
         metavar="NAME=VALUE",
         multiple=True,
         type=TEXT,
-        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text. May be repeated.",
+        help="Bind NAME to a value: JSON, @FILE for the text of a file, or plain text (@@TEXT if it begins "
+        "with @); NAME:=JSON must be JSON. May be repeated.",
     ),
     click.option(
         "--secret",
@@ -241,11 +241,13 @@ def read_bindings(
     *,
     references: tuple[str, ...] = (),
     option: str | None = "--set",
+    is_typed: bool = False,
 ) -> dict[str, Any]:
     """Parse NAME=VALUE settings and secrets into a dict; raise UsageError if a name is given twice.
 
     `secrets` are read, and registered for redaction; of `references` only the names are stored. `option` is
-    the option named in error messages, None for positional arguments.
+    the option named in error messages, None for positional arguments. With `is_typed`, values are left as
+    texts for `typed_arguments`, because their parameters may have declared types.
     """
     found: dict[str, Any] = {}
     for setting in settings:
@@ -256,7 +258,7 @@ def read_bindings(
     for setting in references:
         name, _, variable = setting.partition("=")
         _add_binding(found, name, {KEY: variable or name})
-    return found
+    return found if is_typed else typed_arguments(found, {})
 
 
 def _add_binding(found: dict[str, Any], name: str, value: Any) -> None:
@@ -267,15 +269,17 @@ def _add_binding(found: dict[str, Any], name: str, value: Any) -> None:
 
 def _parse_binding(setting: str, option: str | None) -> tuple[str, Any]:
     name, sign, text = setting.partition("=")
-    if not name or not sign:
+    if not name or not sign or name == ":":
         what = f"{option} takes NAME=VALUE" if option is not None else "inputs are given as NAME=VALUE"
         raise click.UsageError(f"{what}, not {setting!r}")
-    if text.startswith("@"):
-        return name, decode_text(read_input(text[1:]))
-    try:
-        return name, json.loads(text, parse_constant=_reject_constant, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return name, text
+    if name.endswith(":"):
+        try:
+            return name[:-1], parse_json(text)
+        except (ValueError, RecursionError) as error:
+            raise click.UsageError(f"{name[:-1]}: the value after := is not JSON: {error}") from None
+    if text.startswith("@@"):
+        return name, ArgumentText(text[1:])
+    return name, FileText(decode_text(read_input(text[1:]))) if text.startswith("@") else ArgumentText(text)
 
 
 def _read_secret(setting: str) -> tuple[str, Any]:
@@ -291,14 +295,3 @@ def _read_secret(setting: str) -> tuple[str, Any]:
     if not value:
         raise click.UsageError(f"--secret {name}: the environment variable {variable} is not set")
     return name, Secret(value, name)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not isfinite(number):
-        raise click.UsageError(f"{digits} is too large for a number")
-    return number
-
-
-def _reject_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not JSON")

@@ -95,8 +95,12 @@ def run(program: str | None, values: tuple[str, ...], resumed: TaskId | None, **
     registered with `weft library add`. Programs can use registered templates; later changes of a template do
     not affect a run.
 
-    NAME=VALUE binds an input of the program, or an argument of the template, to JSON, to the text of a file
-    (@FILE), or to plain text. The result goes to standard output, everything else to standard error.
+    NAME=VALUE binds an input of the program, or an argument of the template, by its declared type: a string
+    takes the text as it is, other types take JSON, and without a type it is JSON if it is JSON. NAME=@FILE is
+    the text of a file (NAME=@@TEXT for a text that begins with @), NAME:=JSON is JSON whatever the type.
+
+    A file that only defines one template runs this template. The result goes to standard output, everything
+    else to standard error.
 
     Every step is stored. A run that was killed is resumed with --resume, and finished steps are not performed
     again. A step that another run performed with the same prompt, inputs, model and context is reused and
@@ -110,13 +114,13 @@ def run(program: str | None, values: tuple[str, ...], resumed: TaskId | None, **
     Examples:
       weft run review.xml code=@src/app.py
       weft run review@2 code=@src/app.py
-      weft run report.sexp topic='"tests"' --model local:qwen
+      weft run report.sexp topic=tests depth:=2 --model local:qwen
       weft run --resume 3f0e0c1e-5f8b-4a55-9f5c-0f6f5a1c2b7d
     """
     if (program is None) == (resumed is None):
         raise click.UsageError("give either a program or --resume ID")
     command = RunCommand(**options)
-    inputs = read_bindings(values, option=None, references=command.secrets)
+    inputs = read_bindings(values, option=None, references=command.secrets, is_typed=True)
     if resumed is not None:
         reject_fixed_options(command.fixed_options())
     allow_many_files()
@@ -174,8 +178,8 @@ class RunCommand(EvaluationOptions, frozen=True, kw_only=True):
         )
         text = self._read_source(program, inputs)
         opening = open_for_run(open_app, settings, text, inputs, options, is_ephemeral=self.is_ephemeral)
-        async with opening as (app, loaded):
-            return await self._perform(app, loaded, _resolve_paths(loaded, inputs), options, display)
+        async with opening as (app, loaded, typed):
+            return await self._perform(app, loaded, _resolve_paths(loaded, typed), options, display)
 
     def _settings(self) -> Settings:
         """Return the settings; secrets named on the command line are allowed in addition to weft.toml's."""

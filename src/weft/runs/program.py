@@ -30,6 +30,7 @@ from weft.language.library import TaskLibrary
 from weft.language.reading import Surface, read_bytes, read_text
 from weft.language.schemas import ReadSchema, is_path
 from weft.language.sexp.printer import print_program
+from weft.language.source import NOWHERE
 from weft.language.task_fields import OutputFormat
 from weft.language.traversal import UsedNames, structs_in, used_names
 from weft.llm.errors import ModelError
@@ -136,7 +137,9 @@ class LoadedProgram:
             return self.main, inputs
         # Names that no program can contain: an input must not shadow a template or a built-in.
         keywords = tuple((name, Variable(name=f"\0{name}")) for name in inputs)
-        call = FunctionCall(func_name=self.stored.entry, keywords=keywords)
+        # Problems are reported where the template is defined: the call is written nowhere.
+        span = self.definitions[self.stored.entry].span if self.stored.entry in self.definitions else NOWHERE
+        call = FunctionCall(func_name=self.stored.entry, keywords=keywords, span=span)
         return Program((call,)), {f"\0{name}": value for name, value in inputs.items()}
 
     def replace(self, **changes: Any) -> "LoadedProgram":
@@ -154,6 +157,17 @@ class LoadedProgram:
                 reason = getattr(error, "strerror", None) or str(error)
                 raise invalid_program(node.span, "bad-value", f"schema file '{path}': {reason}") from None
         return self.replace(schemas=found) if found else self
+
+
+def called_if_only_template(program: LoadedProgram) -> LoadedProgram:
+    """Return a program of definitions, among them one template, as a call of this template."""
+    forms = program.main.forms
+    templates = [form.name for form in forms if isinstance(form, Template)]
+    if len(templates) != 1 or keep_definitions(program.main).forms != forms:
+        return program
+    call = print_text(Program((FunctionCall(func_name=templates[0]),)), "<call>")
+    libraries = (program.stored.main, *program.stored.libraries)
+    return program.replace(main=call, libraries=libraries, entry=templates[0])
 
 
 def print_text(program: Program, name: str = "<python>") -> StoredText:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -130,11 +131,12 @@ class AmbiguousId(RequestError):
     code = "ambiguous-id"
 
     def __init__(self, prefix: str, candidates: Sequence[Task]) -> None:
-        shown = "".join(
-            f"\n  {task.id}  {task.name}  ({task.status})" for task in candidates[:MAX_CANDIDATES]
-        )
-        more = "\n  ..." if len(candidates) > MAX_CANDIDATES else ""
-        super().__init__(f"several ids begin with {prefix!r}; give more of it:{shown}{more}")
+        most = f"more than {MAX_CANDIDATES}" if len(candidates) > MAX_CANDIDATES else str(len(candidates))
+        super().__init__(f"the ids of {most} tasks begin with {prefix!r}; give more of the id")
+        self._candidates = candidates[:MAX_CANDIDATES]
+
+    def problems(self) -> list[dict[str, Any]]:
+        return [{"path": task.id, "reason": f"{task.name} ({task.status})"} for task in self._candidates]
 
 
 class Flow:

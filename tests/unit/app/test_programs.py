@@ -57,7 +57,10 @@ def test_an_input_that_the_program_names_nowhere_is_refused_with_the_one_that_wa
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('(deftask greet (who) :instructions "Greet {{who}}.")', "only defines 'greet'; add a call"),
+        (
+            f'{GREET} (deftask bye (who) :instructions "{{{{who}}}}")',
+            "only defines 'greet', 'bye'",
+        ),
         ("(define (f x) x)", "only defines 'f'"),
     ],
 )
