@@ -33,7 +33,7 @@ def test_a_table_of_files_lines_scores_and_words(shop: Path) -> None:
 
     assert (first.code, second.code) == (0, 0)
     assert "indexing the files" in first.err
-    assert second.err == ""  # nothing is new
+    assert second.err == f"searched {shop}\n"  # nothing is new
     head, row = first.out.splitlines()[:2]
     assert head.split() == ["FILE", "SCORE", "WHY"]
     assert row.startswith("lib/prices.py")
@@ -62,7 +62,7 @@ def test_another_store_and_which_roots_are_looked_in(shop: Path) -> None:
     inside = weft(shop, "context", "rounded price", "--path", "lib", "--db", str(other))
     everywhere = weft(shop, "context", "rounded price", "--db", str(other))
 
-    assert inside.err == ""  # nothing is new there
+    assert inside.err == f"searched {shop / 'lib'}\n"  # nothing is new there
     assert "indexing the files" in everywhere.err  # those outside lib are
     assert inside.out.splitlines()[1].startswith("lib/prices.py")
     assert everywhere.out.splitlines()[1].startswith("lib/prices.py")
@@ -125,3 +125,15 @@ def test_the_embedded_model_can_rank(shop: Path) -> None:
     assert ranked.code == 0, ranked.err
     assert ranked.json.get("error") is None
     assert {item["source_path"] for item in ranked.json["matches"]} >= {"lib/prices.py"}
+
+
+def test_folders_that_are_indexed_too_are_named_when_nothing_matches(shop: Path) -> None:
+    (shop / "docs").mkdir()
+    weft(shop, "index", "lib", "docs")
+
+    found = weft(shop, "context", "zebra crossing", "--path", "docs")
+
+    assert (found.out, found.code) == ("no matches\n", 0)
+    assert found.err.endswith(
+        f"searched {shop / 'docs'}\nalso indexed, search them with --path: {shop / 'lib'}\n"
+    )

@@ -41,7 +41,7 @@ def test_a_command_that_needs_a_store_makes_none(tmp_path: Path, arguments: tupl
     assert ran.code == 3, ran.err
     assert (
         ran.err
-        == f"error: store-not-found: no store at {db}; `weft flow submit` and `weft flow run` create one\n"
+        == f"error: store-not-found: no store at {db}; `weft run` and `weft flow run` create one\n"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -6,6 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from weft.config.settings import base_folder, read_project, working_folder
 from weft.effects.local import EffectHooks
 from weft.effects.memory import find_index, index_roots, open_index
@@ -89,6 +91,20 @@ async def find_context(
         return await effects.get_context(Step("1", query), query)
     finally:
         await effects.close()
+
+
+class SearchedFolders(Struct, frozen=True):
+    """The folders that a query searched, and the other ones of the index."""
+
+    searched: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def searched_folders(roots: Sequence[Path], db: str | None) -> SearchedFolders:
+    """Return where a query with these roots looks, by default in the roots of the project."""
+    searched = tuple(str(root.resolve()) for root in roots or index_roots())
+    indexed = [one["root"] for one in index_status(db)["roots"]]
+    return SearchedFolders(searched, tuple(path for path in indexed if path not in searched))
 
 
 def add_commit_times(items: Sequence[dict[str, Any]]) -> None:

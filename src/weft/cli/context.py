@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from weft.app.memory import add_commit_times, find_context
+from weft.app.memory import SearchedFolders, add_commit_times, find_context, searched_folders
 from weft.cli.display.model_events import EffectDisplay
 from weft.cli.display.output import print_json, print_table, printable
 from weft.cli.eval import run
@@ -94,6 +94,7 @@ def context(
         print_json(result)
     else:
         _print(result, is_explained=is_explained)
+        _print_where(searched_folders(roots, db), has_found=bool(result["matches"]))
     return EXIT_FAILED if result.get("error") and not result["matches"] else 0
 
 
@@ -105,6 +106,13 @@ def _print(result: dict[str, Any], *, is_explained: bool) -> None:
         print_table(["FILE", "SCORE", "WHY"], rows)
     else:
         echo("no matches")
+
+
+def _print_where(folders: SearchedFolders, *, has_found: bool) -> None:
+    """Print the folders that were searched, and the other indexed ones if nothing was found."""
+    echo_status(f"searched {', '.join(map(printable, folders.searched))}")
+    if not has_found and folders.others:
+        echo_status(f"also indexed, search them with --path: {', '.join(map(printable, folders.others))}")
 
 
 def _row(item: dict[str, Any], *, is_explained: bool) -> tuple[str, str, str]:

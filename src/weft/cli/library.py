@@ -14,7 +14,7 @@ from weft.cli.display.output import (
 )
 from weft.cli.invoke import echo
 from weft.cli.main import LazyGroup
-from weft.cli.options import TEXT
+from weft.cli.options import TEMPLATE_NAME
 from weft.cli.store_access import StoreOptions, store_options
 from weft.tasks.record import JsonObject
 
@@ -87,7 +87,7 @@ def list_templates(store: StoreOptions) -> None:
 
 
 @library.command(short_help="Show a template, or a version of it.")
-@click.argument("name", metavar="NAME[@VERSION]", type=TEXT)
+@click.argument("name", metavar="NAME[@VERSION]", type=TEMPLATE_NAME)
 @store_options
 def show(name: str, store: StoreOptions) -> None:
     """Show the definition, arguments and versions of a template.
@@ -117,7 +117,7 @@ def show(name: str, store: StoreOptions) -> None:
 
 
 @library.command(short_help="Remove a template; its versions are kept.")
-@click.argument("name", metavar="NAME", type=TEXT)
+@click.argument("name", metavar="NAME", type=TEMPLATE_NAME)
 @click.option("--force", "is_forced", is_flag=True, help="Remove it even if other templates use it.")
 @store_options
 def remove(name: str, is_forced: bool, store: StoreOptions) -> None:

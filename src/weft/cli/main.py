@@ -75,6 +75,7 @@ class LazyGroup(click.Group):
         "tools": ("weft.cli.tools:tools", "List the tools that programs and models can call."),
         "executors": ("weft.cli.executors:executors", "List the executors that can perform tasks."),
         "schema": ("weft.cli.schema:schema", "Print the JSON Schema of tasks and flows."),
+        "completion": ("weft.cli.completion:completion", "Complete commands, ids and names in a shell."),
         "doctor": ("weft.cli.doctor:doctor", "Check the installation, the store, models and tools."),
     },
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -84,6 +84,12 @@ class TaskIdType(click.ParamType[TaskId]):
             raise InvalidTaskId(f"{value!r} is not a task id: {form}")
         return TaskId(TaskReference(value))
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        # Imported here: needed only by a completion.
+        from weft.cli.completion import complete_id
+
+        return [*complete_id(ctx, incomplete)]
+
 
 def is_reference(text: str) -> bool:
     """Return whether a text can stand for a task that has a longer id."""
@@ -95,6 +101,31 @@ CERTAIN_TASK_ID = TaskIdType(takes_last=False)
 """For commands whose effect cannot be undone."""
 
 
+class TemplateNameType(click.ParamType[str]):
+    """The name of a registered template; `or_file`: or a file."""
+
+    name = "name"
+
+    def __init__(self, *, or_file: bool = False) -> None:
+        self._or_file = or_file
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return TEXT.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        # Imported here: needed only by a completion.
+        from click.shell_completion import CompletionItem
+
+        from weft.cli.completion import complete_template
+
+        files = [CompletionItem(incomplete, type="file")] if self._or_file else []
+        return [*complete_template(ctx, incomplete), *files]
+
+
+TEMPLATE_NAME = TemplateNameType()
+PROGRAM = TemplateNameType(or_file=True)
+
+
 class FlowSourceType(click.ParamType[str]):
     """A file with a flow, `-`, or a stored task as `TaskIdType` takes it; an existing file wins."""
 
@@ -104,6 +135,13 @@ class FlowSourceType(click.ParamType[str]):
         if value == "-" or Path(value).exists() or not (is_task_id(value) or is_reference(value)):
             return str(value)
         return TASK_ID.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        # Imported here: needed only by a completion.
+        from click.shell_completion import CompletionItem
+
+        ids = TASK_ID.shell_complete(ctx, param, incomplete)
+        return [*ids, CompletionItem(incomplete, type="file")]
 
 
 FLOW_SOURCE = FlowSourceType()

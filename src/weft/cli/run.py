@@ -35,6 +35,7 @@ from weft.cli.display.tree import print_tree
 from weft.cli.display.values import print_value
 from weft.cli.invoke import echo, echo_status, ignore_broken_pipe
 from weft.cli.options import (
+    PROGRAM,
     TASK_ID,
     EvaluationOptions,
     evaluation_options,
@@ -57,7 +58,7 @@ MAX_TREE_STEPS = 60
 
 
 @click.command("run")
-@click.argument("program", required=False, metavar="FILE|FILE.py[:NAME]|NAME[@VERSION]|-")
+@click.argument("program", required=False, type=PROGRAM, metavar="FILE|FILE.py[:NAME]|NAME[@VERSION]|-")
 @click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option(
     "--resume",

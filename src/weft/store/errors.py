@@ -79,7 +79,7 @@ class StoreNotFound(RequestError):
     exit_code = EXIT_NOT_FOUND
 
     def __init__(self, *, location: str) -> None:
-        super().__init__(f"no store at {location}; `weft flow submit` and `weft flow run` create one")
+        super().__init__(f"no store at {location}; `weft run` and `weft flow run` create one")
 
 
 class NotAStore(RequestError):

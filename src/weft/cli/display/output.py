@@ -60,9 +60,13 @@ def one_line(value: Any) -> str:
     return " ".join(text.split())
 
 
+SHORT_ID = 8
+"""Characters of an id that are shown."""
+
+
 def short_id(task_id: str | None, *, is_full: bool = False) -> str:
     """Return the beginning of an id, by which commands find the task."""
-    return str(task_id) if is_full else str(task_id)[:8]
+    return str(task_id) if is_full else str(task_id)[:SHORT_ID]
 
 
 def headline(text: str, *, width: int) -> str:

@@ -70,7 +70,12 @@ class SqliteIndex:
 
     def update_paths(self, root: Path, paths: Sequence[str]) -> IndexReport:
         """Update a few files or folders below a root."""
-        return self._write(lambda: self._update_of(Path(root).resolve()).update_paths(paths))
+
+        def update_some() -> IndexReport:
+            report = self._update_of(Path(root).resolve()).update_paths(paths)
+            return msgspec.structs.replace(report, index_bytes=self._index_bytes())
+
+        return self._write(update_some)
 
     def _update_of(self, root: Path, on_progress: Callable[[IndexProgress], None] | None = None) -> Update:
         return Update(self.connection, root, self.settings, on_progress)
