@@ -39,10 +39,7 @@ def test_a_command_that_needs_a_store_makes_none(tmp_path: Path, arguments: tupl
     ran = weft(*arguments, db=str(db))
 
     assert ran.code == 3, ran.err
-    assert (
-        ran.err
-        == f"error: store-not-found: no store at {db}; `weft run` and `weft flow run` create one\n"
-    )
+    assert ran.err == f"error: store-not-found: no store at {db}; `weft run` and `weft flow run` create one\n"
     assert list(tmp_path.iterdir()) == []
 
 

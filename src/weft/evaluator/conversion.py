@@ -58,7 +58,15 @@ def as_result(value: Any) -> TaskResult:
         return value
     if isinstance(value, str):
         return TaskResult(content=str(value), status="COMPLETE")
-    return TaskResult(content=as_text(value), status="COMPLETE", parsed_content=to_request_json(value))
+    check_finite(value)
+    return TaskResult(
+        content=as_text(value), status="COMPLETE", parsed_content=plain(value, _value_or_failure)
+    )
+
+
+def _value_or_failure(result: TaskResult) -> Any:
+    """Return the value of a result that is a part of another one; of a failed one the whole: it has no value."""
+    return result_json(result) if result.status == "FAILED" else result.value
 
 
 def result_json(result: TaskResult) -> dict[str, Any]:
