@@ -65,7 +65,7 @@ def as_result(value: Any) -> TaskResult:
 
 
 def _value_or_failure(result: TaskResult) -> Any:
-    """Return the value of a result that is a part of another one; of a failed one the whole: it has no value."""
+    """Return the value of a result inside a value; a failed one, which has none, as a whole."""
     return result_json(result) if result.status == "FAILED" else result.value
 
 
