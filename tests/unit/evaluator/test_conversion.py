@@ -9,5 +9,5 @@ def test_results_inside_a_value_become_their_values_but_a_failed_one_keeps_its_e
 
     made = as_result({"good": TaskResult(content="yes", status="COMPLETE"), "caught": failed})
 
-    assert made.parsed_content["good"] == "yes"
-    assert made.parsed_content["caught"]["notes"] == {"error": {"message": "boom"}}
+    assert made.value["good"] == "yes"
+    assert made.value["caught"]["notes"] == {"error": {"message": "boom"}}
