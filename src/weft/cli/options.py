@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem as Item
 from msgspec import Struct
 
 from weft.config.paths import read_start
@@ -66,6 +67,13 @@ class TaskReference(str):
     __slots__ = ()
 
 
+def _completion() -> Any:
+    # Imported here: needed only by a completion.
+    from weft.cli import completion
+
+    return completion
+
+
 class TaskIdType(click.ParamType[TaskId]):
     """A task on the command line: its id, the beginning of its id, or `last`."""
 
@@ -84,11 +92,9 @@ class TaskIdType(click.ParamType[TaskId]):
             raise InvalidTaskId(f"{value!r} is not a task id: {form}")
         return TaskId(TaskReference(value))
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        # Imported here: needed only by a completion.
-        from weft.cli.completion import complete_id
-
-        return [*complete_id(ctx, incomplete)]
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        found: list[Item] = _completion().complete_id(ctx, incomplete)
+        return found
 
 
 def is_reference(text: str) -> bool:
@@ -112,14 +118,9 @@ class TemplateNameType(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return TEXT.convert(value, param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        # Imported here: needed only by a completion.
-        from click.shell_completion import CompletionItem
-
-        from weft.cli.completion import complete_template
-
-        files = [CompletionItem(incomplete, type="file")] if self._or_file else []
-        return [*complete_template(ctx, incomplete), *files]
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        files = [Item(incomplete, type="file")] if self._or_file else []
+        return [*_completion().complete_template(ctx, incomplete), *files]
 
 
 TEMPLATE_NAME = TemplateNameType()
@@ -136,12 +137,9 @@ class FlowSourceType(click.ParamType[str]):
             return str(value)
         return TASK_ID.convert(value, param, ctx)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        # Imported here: needed only by a completion.
-        from click.shell_completion import CompletionItem
-
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         ids = TASK_ID.shell_complete(ctx, param, incomplete)
-        return [*ids, CompletionItem(incomplete, type="file")]
+        return [*ids, Item(incomplete, type="file")]
 
 
 FLOW_SOURCE = FlowSourceType()

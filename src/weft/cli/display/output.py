@@ -38,10 +38,10 @@ def cut(text: str, width: int) -> str:
     """Return printable text, cut to a width in cells of the terminal."""
     if cells(text) <= width:
         return text
-    # Imported here: keeps --json and --help fast.
-    from rich.cells import set_cell_size
-
-    return f"{set_cell_size(text, max(width - 1, 0)).rstrip()}…"
+    kept = text[: max(width - 1, 0)]
+    while cells(kept) >= width and kept:
+        kept = kept[:-1]
+    return f"{kept.rstrip()}…"
 
 
 def cells(text: str) -> int:
@@ -180,13 +180,10 @@ def print_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], *, status_column: int | None = None
 ) -> None:
     """Print rows in aligned columns; the cells of `status_column` are coloured by their status."""
-    # Imported here: keeps --json and --help fast.
-    from rich.cells import cell_len
+    widths = [max(map(cells, column)) for column in zip(heads, *rows, strict=True)]
 
-    widths = [max(map(cell_len, column)) for column in zip(heads, *rows, strict=True)]
-
-    def padded(cells: Sequence[str]) -> list[str]:
-        filled = [cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)]
+    def padded(row: Sequence[str]) -> list[str]:
+        filled = [cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)]
         return [f"{cell}  " for cell in filled[:-1]] + [filled[-1].rstrip()]
 
     echo(styled("".join(padded(heads)).rstrip(), bold=True))
