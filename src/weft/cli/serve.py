@@ -24,10 +24,7 @@ from weft.config.settings import shown_location
 @limit_option
 @store_options
 def serve(
-    is_without_http: bool,
-    concurrency: int,
-    per_executor: tuple[str, ...],
-    store: StoreOptions,
+    is_without_http: bool, concurrency: int, per_executor: tuple[str, ...], store: StoreOptions
 ) -> None:
     """Run a worker until stopped: run started flows, and fire schedules.
 
@@ -36,8 +33,8 @@ def serve(
     suspended runs when their questions are answered. Several workers can share a store; each due time of a
     schedule still fires only once.
 
-    After SIGTERM or Ctrl-C the worker waits up to ten seconds for running tasks, then releases the others. A
-    second signal exits at once.
+    After SIGTERM or Ctrl-C the worker gives running tasks up to ten seconds to end, then releases those that
+    have not ended. A second signal exits at once.
 
     \b
     Example:

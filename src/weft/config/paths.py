@@ -38,8 +38,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def keep_private(file: Path, *, is_shared: bool = False) -> None:
     """Create the file of a database and its folder for this user only; with `is_shared`, for its group too.
 
-    Permissions that an earlier version of weft left open are tightened. Raise OSError if the folder cannot be
-    created.
+    Without `is_shared`, tighten modes that earlier versions set. Raise OSError if no folder can be created.
     """
     if not file.parent.is_dir():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

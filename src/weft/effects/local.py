@@ -15,14 +15,7 @@ from weft.config.settings import ProjectSettings, working_folder
 from weft.effects.asked_models import require_models
 from weft.effects.checks import KnownNames
 from weft.effects.resources import GivenResources, ProjectResources, RootFiles
-from weft.effects.task_context import (
-    DESCRIBED,
-    TaskContext,
-    TaskMemory,
-    files_of,
-    missing_file,
-    query_of,
-)
+from weft.effects.task_context import DESCRIBED, TaskContext, TaskMemory, files_of, missing_file, query_of
 from weft.errors import MissingExtra
 from weft.evaluator.effects import (
     UNLIMITED,
@@ -79,11 +72,12 @@ class LocalEffects(Effects):
 
     Resources that are not passed in are created on first use from the project's `weft.toml`.
 
-    `ask_person` asks the person at the terminal. Without `stores_questions`, questions are never stored to be
-    answered later. `fetch` downloads a missing embedded model; without it, a missing model is an error.
+    `ask_person` asks the person at the terminal. Without it, questions wait in the store for an answer;
+    without `stores_questions` too, nobody can be asked. `fetch` downloads a missing embedded model; without
+    it, a missing model is an error.
 
-    `memory_roots` are searched instead of the project's roots, in the index of the store `memory_db`;
-    `on_indexing` receives the progress of indexing, in a thread.
+    `memory_roots` are searched instead of the project's roots, in the index that belongs to the store
+    `memory_db`; `on_indexing` receives the progress of indexing, in a thread.
 
     `folder` is the project folder, in which scripts run, by default the current folder. With
     `resolves_from_cwd`, relative paths of files are resolved against the current folder first. `settings` are
@@ -152,12 +146,13 @@ class LocalEffects(Effects):
         self.ledger = UsageLedger()
         """Tokens and cost of all model requests."""
 
-    def ask_through(self, keep: RecordQuestion) -> None:
-        """Send questions to people through `keep`, which stores them and may also ask at the terminal."""
-        here = self._ask_at_terminal
-        if self._stores_questions or here is not None:
+    def ask_through(self, record_question: RecordQuestion) -> None:
+        """Ask people through `record_question`, if questions may be stored or there is a terminal."""
+        ask_at_terminal = self._ask_at_terminal
+        if self._stores_questions or ask_at_terminal is not None:
             self._tool_context = structs.replace(
-                self._tool_context, ask_person=lambda question, step_key: keep(question, step_key, here)
+                self._tool_context,
+                ask_person=lambda question, step_key: record_question(question, step_key, ask_at_terminal),
             )
 
     async def call_model(self, step: Step, call: ModelCall, account: BudgetAccount = UNLIMITED) -> TaskResult:
@@ -213,6 +208,7 @@ class LocalEffects(Effects):
     ) -> TaskContext:
         """Return the named files of a task, and matches of memory if the task uses memory."""
         files = await files_of(call.files, step, self.run_script, self._resources.files)
+        # Memory finds files that a task describes instead of naming them, and its `fresh_context`.
         is_described = call.files is not None and call.files.source in DESCRIBED
         if not is_described and not call.context.wants_fresh:
             data = files.context(self._clock.now())
@@ -236,7 +232,7 @@ class LocalEffects(Effects):
     async def result_depends_on(self, request: ScriptRun | ToolCall) -> Any | None:
         """Return what a result depends on besides the request; None if it must not be reused.
 
-        For a script that is the working folder of this process, for a pure tool the digest of its code.
+        For a script that is the folder in which it runs, for a pure tool the digest of its code.
         """
         if isinstance(request, ScriptRun):
             return self._folder or str(working_folder())
@@ -253,11 +249,7 @@ class LocalEffects(Effects):
             return await call_by_name(self._resources.tools(), call, context)
 
     async def get_context(
-        self,
-        step: Step,
-        query: ContextQuery,
-        account: BudgetAccount = UNLIMITED,
-        model: Model | None = None,
+        self, step: Step, query: ContextQuery, account: BudgetAccount = UNLIMITED, model: Model | None = None
     ) -> dict[str, Any]:
         """Query memory; raise TaskFailed if there is no index and it cannot be created.
 
@@ -389,9 +381,9 @@ class EffectHooks(Struct, frozen=True, kw_only=True):
         return LocalEffects(**structs.asdict(self), **further)
 
 
-def _without_step_key(here: AskAtTerminal) -> AskPerson:
+def _without_step_key(ask_at_terminal: AskAtTerminal) -> AskPerson:
     async def ask(question: str, step_key: str) -> str:
-        return await here(question)
+        return await ask_at_terminal(question)
 
     return ask
 

@@ -338,8 +338,8 @@ class Effects:
         """Return what an outcome depends on besides the request, as JSON; None: it must not be reused."""
         return None
 
-    def ask_through(self, keep: RecordQuestion) -> None:
-        """Ask people through `keep` from now on, which records the questions."""
+    def ask_through(self, record_question: RecordQuestion) -> None:
+        """Ask people through `record_question` from now on."""
 
     async def require_files(self, files: Iterable[RequiredFile]) -> None:
         """Raise TaskFailed for the first file that cannot be read."""

@@ -46,7 +46,7 @@ async def invoke_executor(executor: Executor, work: Work) -> JsonObject:
 
 
 def grace_seconds_of(executor: Executor | None) -> float:
-    """Return how long a cancelled `invoke_executor` may take to end; None means an unknown executor."""
+    """Return how long a cancelled `invoke_executor` may take to end. `executor` is None if it is unknown."""
     if executor is None:
         return DEFAULT_CANCEL_GRACE_SECONDS
     own = cancel_grace_seconds(executor)

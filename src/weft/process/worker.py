@@ -1,6 +1,6 @@
-"""Child processes of Python that answer requests of this process, one at a time.
+"""Python child processes that answer requests of their parent, one at a time.
 
-Requests and responses are bytes on a socket, which is the child's standard input.
+Messages are bytes on a socket, the child's standard input. It ends with its socket: it needs no watchdog.
 """
 
 import signal
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 END_SECONDS = 1.0
-"""How long a worker may take to end after its socket is closed."""
+"""How long a child process may take to end after its socket is closed."""
 
 _LENGTH_BYTES = 4
 
@@ -28,7 +28,7 @@ class _Channel:
         self._connection.sendall(len(message).to_bytes(_LENGTH_BYTES, "big") + message)
 
     def receive(self) -> bytes | None:
-        """Return the next message; None at the end of the stream."""
+        """Return the next message; None for an empty message, or at the end of the stream."""
         size = int.from_bytes(self._stream.read(_LENGTH_BYTES), "big")
         message = self._stream.read(size)
         return message if size and len(message) == size else None
@@ -38,8 +38,8 @@ class _Channel:
         self._connection.close()
 
 
-class Worker:
-    """A child process that runs code which calls `serve`. It needs no watchdog: it ends with its socket."""
+class ChildProcess:
+    """A Python child process that answers messages of its parent, one at a time: its code calls `serve`."""
 
     def __init__(self, code: str, *, timeout_seconds: float | None = None, stderr: int | None = None) -> None:
         self._code = code

@@ -32,7 +32,10 @@ from weft.tasks.questions import question_text
 @click.command()
 @click.argument("task_id", metavar="ID", type=TASK_ID)
 @click.option(
-    "--reason", default="cancelled", show_default=True, help="Reason, stored as the error of the tasks."
+    "--reason",
+    default="cancelled",
+    show_default=True,
+    help="Reason; stored as the error of each cancelled task.",
 )
 @store_options
 def cancel(task_id: TaskId, reason: str, store: StoreOptions) -> None:

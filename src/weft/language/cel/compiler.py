@@ -116,7 +116,7 @@ def _compile_negative(node: Negative) -> Closure:
 
 def _compile_chain(node: Chain) -> Closure:
     first = compile_node(node.first)
-    operations = [(at, _find_operation(sign), compile_node(operand)) for at, sign, operand in node.operations]
+    operations = [(at, _find_operation(op), compile_node(operand)) for at, op, operand in node.operations]
 
     def compute(state: EvalState) -> Any:
         value = first(state)
@@ -127,9 +127,9 @@ def _compile_chain(node: Chain) -> Closure:
     return compute
 
 
-def _find_operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
+def _find_operation(op: str) -> Callable[[Any, Any, EvalState, int], Any]:
     """Return the function that applies an operator to two values."""
-    match sign:
+    match op:
         case "==":
             return are_equal
         case "!=":
@@ -137,8 +137,8 @@ def _find_operation(sign: str) -> Callable[[Any, Any, EvalState, int], Any]:
         case "in":
             return is_in
         case "<" | "<=" | ">" | ">=":
-            return lambda left, right, state, at: is_ordered(sign, left, right, state, at)
-    return lambda left, right, state, at: arithmetic(sign, left, right, state, at)
+            return lambda left, right, state, at: is_ordered(op, left, right, state, at)
+    return lambda left, right, state, at: arithmetic(op, left, right, state, at)
 
 
 def _compile_logic(node: Logic) -> Closure:

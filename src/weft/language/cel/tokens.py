@@ -23,7 +23,10 @@ MAX_WORK = 20_000_000
 """How many units of work (about a second) one evaluation may use, so that comparisons of long values end."""
 
 WORK_PER_ITEM = 20
-"""Units of work per item of a list or map; a character of a string takes at most one unit."""
+"""Units of work per item of a list or map."""
+
+CHARACTERS_PER_WORK_UNIT = 20
+"""Characters that are compared for one unit of work; `+` and `matches` take a unit for each character."""
 
 MAX_PATTERN_CHARACTERS = 1_000
 """The longest regular expression; compiling counted repetitions takes more than linear memory."""

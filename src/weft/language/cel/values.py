@@ -1,7 +1,7 @@
 """Values and functions of conditions: kinds, equality, order and arithmetic of CEL.
 
-Kinds are those of JSON, with `int` and `double` for numbers. Functions and symbols have no operations; task
-results are converted to maps before.
+Kinds are those of JSON, with `int` and `double` for numbers. A function or symbol of weft can only be
+compared with null. Task results are converted to maps before a condition sees them.
 """
 
 import operator
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from weft.language.cel.errors import Fault, TooMuchWork
 from weft.language.cel.tokens import (
+    CHARACTERS_PER_WORK_UNIT,
     MAX_PATTERN_CHARACTERS,
     MAX_VALUE_SIZE,
     MAX_WORK,
@@ -107,7 +108,7 @@ def are_equal(left: Any, right: Any, state: EvalState, at: int) -> bool:
         else:
             _reject_opaque(kind, other_kind, at)
             if kind == "string":
-                state.spend(len(one) // WORK_PER_ITEM, at)
+                state.spend(len(one) // CHARACTERS_PER_WORK_UNIT, at)
             if one != other:
                 return False
     return True
@@ -129,17 +130,17 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def is_ordered(sign: str, left: Any, right: Any, state: EvalState, at: int) -> bool:
-    """Return `left sign right`: numbers by value, strings by code point, false before true.
+def is_ordered(op: str, left: Any, right: Any, state: EvalState, at: int) -> bool:
+    """Return whether `left op right` holds: numbers by value, strings by code point, false before true.
 
     Raise Fault for all other kinds.
     """
     kind, other = operand_kind(left, at), operand_kind(right, at)
     if not (kind in NUMBERS and other in NUMBERS) and not (kind == other and kind in ("string", "bool")):
-        raise _operation_fault(sign, kind, other, at)
+        raise _operation_fault(op, kind, other, at)
     if kind == "string":
-        state.spend(min(len(left), len(right)) // WORK_PER_ITEM, at)
-    return _ORDERS[sign](left, right)
+        state.spend(min(len(left), len(right)) // CHARACTERS_PER_WORK_UNIT, at)
+    return _ORDERS[op](left, right)
 
 
 def is_in(item: Any, container: Any, state: EvalState, at: int) -> bool:
@@ -152,24 +153,24 @@ def is_in(item: Any, container: Any, state: EvalState, at: int) -> bool:
     raise _operation_fault("in", kind, container_kind, at)
 
 
-def _operation_fault(sign: str, kind: str, other: str, at: int) -> Fault:
+def _operation_fault(op: str, kind: str, other: str, at: int) -> Fault:
     hint = ""
     if kind in NUMBERS and other in NUMBERS and kind != other:
         hint = "; int and double cannot be mixed: write 1.0 beside a double, 1 beside an int"
-    return Fault(at, "wrong-type", f"'{sign}' does not take {describe(kind)} and {describe(other)}{hint}")
+    return Fault(at, "wrong-type", f"'{op}' does not take {describe(kind)} and {describe(other)}{hint}")
 
 
-def arithmetic(sign: str, left: Any, right: Any, state: EvalState, at: int) -> Any:
-    """Compute `+ - * / %` of two ints or two doubles, or `+` of two strings or two lists."""
+def arithmetic(op: str, left: Any, right: Any, state: EvalState, at: int) -> Any:
+    """Compute `+ - * /` of two ints or two doubles, `%` of two ints, or `+` of two strings or two lists."""
     kind, other = operand_kind(left, at), operand_kind(right, at)
     if kind == other:
         if kind == "int":
-            return require_int64(_INT_OPERATIONS[sign](left, right, at), at)
-        if kind == "double" and sign in _DOUBLE_OPERATIONS:
-            return _DOUBLE_OPERATIONS[sign](left, right)
-        if sign == "+" and kind in ("string", "list"):
+            return require_int64(_INT_OPERATIONS[op](left, right, at), at)
+        if kind == "double" and op in _DOUBLE_OPERATIONS:
+            return _DOUBLE_OPERATIONS[op](left, right)
+        if op == "+" and kind in ("string", "list"):
             return _concatenate(left, right, state, at)
-    raise _operation_fault(sign, kind, other, at)
+    raise _operation_fault(op, kind, other, at)
 
 
 def require_int64(value: int, at: int) -> int:
@@ -309,7 +310,7 @@ def is_found(state: EvalState, at: int, pattern: Any, text: Any) -> bool:
 def _string_method(name: str, method: Callable[[str, str], bool]) -> Function:
     def call(state: EvalState, at: int, text: Any, other: Any) -> bool:
         _require_strings(name, at, text, other)
-        state.spend((len(text) + len(other)) // WORK_PER_ITEM, at)
+        state.spend((len(text) + len(other)) // CHARACTERS_PER_WORK_UNIT, at)
         return method(text, other)
 
     return Function(2, call)

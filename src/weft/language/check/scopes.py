@@ -18,12 +18,12 @@ from weft.language.sexp.program import why_no_value
 from weft.language.source import Span
 
 MAX_EPOCHS = 1_000
-"""How many rebindings of names cause functions to be checked again. Without the limit, a hostile program
-could force a new check for each use."""
+"""Highest `Bindings.epoch`. Each rebinding starts a new epoch, in which functions are checked again when
+used; after this many they are not. Without the limit, a hostile program could force a check for each use."""
 
 MAX_LOOKUPS = 3_000_000
-"""How many needs are resolved at most, in a few seconds; a handwritten program of 16 MB has a tenth of them.
-Without the limit, deeply nested functions that need thousands of names would take minutes."""
+"""Most needs resolved in one check; this many take a few seconds. An ordinary program of 16 MB has a tenth as
+many. Without the limit, deeply nested functions that need thousands of names would take minutes."""
 
 
 class TooComplex(Exception):
@@ -50,7 +50,8 @@ class Call:
         self.args = args
         self.keywords = keywords
         self.result_cells: dict[str, Cell] = {}
-        """Cells of the arguments that are names bound to results of tasks, as of the visit of the call."""
+        """For each argument that is a plain name bound to the result of a task or call: its cell when this
+        call was visited."""
         if frame is not None:
             for node in (*args, *(value for _, value in keywords)):
                 cell = frame.find(node.name) if isinstance(node, Variable) and not node.path else None
@@ -68,8 +69,8 @@ class Need(Struct, frozen=True, eq=False):
     span: Span
     call: Call | None = None
     boundary: "Frame | None" = None
-    """None: an unbound name is a problem. Otherwise it is an input of the program, unless it looks like a
-    misspelling of a name bound in a frame inside this one."""
+    """None: an unbound name is a problem. A frame: an unbound name is an input of the program, unless it
+    resembles a name bound in a frame inside `boundary`."""
 
     def moved_to(self, frame: "Frame") -> "Need":
         """Return the same use, looked up from an outer frame."""
@@ -88,7 +89,7 @@ class Cell(Struct, eq=False):
     is_replaced: bool = False
     """Whether the same frame binds the name again later."""
     epoch: int = -1
-    """The epoch of the bindings in which the needs were last resolved."""
+    """`Bindings.epoch` when the needs were last resolved."""
 
 
 class Routine(Struct, eq=False):
@@ -159,7 +160,7 @@ class Bindings:
         self._undo_log: list[tuple[Frame, str, Cell | None]] = []
         self._lookups = 0
         self.epoch = 0
-        """Incremented when a name is rebound or a branch undone; limited, so that checking stays fast."""
+        """Incremented when a name is rebound or a branch undone, up to MAX_EPOCHS or half of MAX_LOOKUPS."""
         self.possibly_bound: set[str] = set()
         """Names that only some branches bind."""
 
@@ -197,7 +198,7 @@ class Bindings:
         return changes
 
     def join(self, branches: list[WriteSet]) -> None:
-        """Bind the names that every branch binds or that were bound before. Their values are unknown."""
+        """Bind as unknown the names that all branches bind or some rebind; note others as possibly bound."""
         for key, (frame, name, _) in {key: one for each in branches for key, one in each.items()}.items():
             if name in frame or all(key in each for each in branches):
                 self.bind(frame, name, _merge_cells([each[key][2] for each in branches if key in each]))
@@ -268,8 +269,8 @@ class Names:
             self.use_binding(Need(frame, frame, name, span, call, boundary), frame.routine)
 
     def use_binding(self, need: Need, routine: Routine) -> None:
-        """Resolve a use of a name, by code of `routine`, that cannot refer to a built-in."""
-        cell = self._resolve(need, routine, is_later=False)
+        """Resolve a use by code of `routine`. The name is never taken as a built-in."""
+        cell = self._resolve(need, routine, is_indirect=False)
         if cell is not None:
             self._resolve_needs(cell, routine)
 
@@ -283,14 +284,14 @@ class Names:
             one.epoch = self.bindings.epoch
             for need in one.needs:
                 self.bindings.count_lookup()
-                found = self._resolve(need, routine, is_later=True)
+                found = self._resolve(need, routine, is_indirect=True)
                 if found is not None:
                     pending.append(found)
 
-    def _resolve(self, need: Need, routine: Routine, *, is_later: bool) -> Cell | None:
+    def _resolve(self, need: Need, routine: Routine, *, is_indirect: bool) -> Cell | None:
         """Look up a need from code of `routine`. Return the cell if `routine` binds it to a value with needs.
 
-        `is_later`: the need is that of a function which `routine` uses, not of its own code.
+        `is_indirect`: the need is that of a function which `routine` uses, not of its own code.
         """
         name = need.name
         frame: Frame | None = need.frame
@@ -304,7 +305,7 @@ class Names:
             frame = frame.outer
         if frame is None:
             self._unbound.setdefault((id(need.span), name), need)
-        elif is_later:
+        elif is_indirect:
             self._propagate(need, frame, routine)
         else:
             self._defer(need, frame, routine)
@@ -318,7 +319,7 @@ class Names:
             routine.needs.append(need.moved_to(frame))
 
     def _defer(self, need: Need, frame: Frame, routine: Routine) -> None:
-        """Add to `routine` a need for a name from around it, unless the name is already bound to data."""
+        """Add to `routine` a need for a name from around it, unless that is bound to data and not called."""
         cell = frame.find(need.name)
         if cell is None:
             routine.needs.append(need.moved_to(frame))

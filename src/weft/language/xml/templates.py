@@ -67,7 +67,7 @@ def read_only_node(element: Element, reading: Reading) -> Node:
 
 
 def _bound_name(element: Element, text: str, what: str, pattern: re.Pattern[str], reading: Reading) -> str:
-    """Return the name of a template or parameter; report a special form, or a built-in as a template."""
+    """Return a template's or parameter's name; report a special form, or a template named as a built-in."""
     name = reading.name(element, text, what, pattern)
     if name in SPECIAL_FORMS or (what == "template" and is_reserved(name)):
         message = f"{what} '{name}' is the name of a built-in and cannot be bound; choose another name"
@@ -79,13 +79,13 @@ def _read_parameters(element: Element, reading: Reading) -> tuple[Parameter, ...
     """Return the parameters of the `params` attribute, then those of `param` elements."""
     parameters: dict[str, Parameter] = {}
     written = reading.setting(element, "params")
-    found = [(element, Parameter(name.strip(BLANK))) for name in written.split(",")] if written else []
-    found += [
+    declared = [(element, Parameter(name.strip(BLANK))) for name in written.split(",")] if written else []
+    declared += [
         (child, _read_parameter(child, reading))
         for child in element.children
         if child.tag == "param" and "name" in child.attributes
     ]
-    for holder, parameter in found:
+    for holder, parameter in declared:
         name = _bound_name(holder, parameter.name, "parameter", IDENTIFIER, reading)
         if name in parameters:
             reading.found.note(holder.span, "duplicate-name", f"parameter '{name}' is given twice")

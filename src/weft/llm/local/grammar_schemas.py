@@ -21,7 +21,10 @@ def unusable(why: str) -> ModelError:
 
 
 def merged(base: dict[str, Any], more: Any) -> Any:
-    """Return one schema for two that both apply; of most keywords in both, that of `more` is kept."""
+    """Return one schema for two that must both hold.
+
+    `properties` and `required` are combined; any other keyword in both is taken from `more`.
+    """
     if not base or more is False:
         return more
     if not isinstance(more, dict):
@@ -67,7 +70,7 @@ def type_of(value: Any) -> set[str]:
 
 
 def is_plain_enum(items: dict[str, Any]) -> bool:
-    """Return True if a schema has an `enum` and no other keyword that selects values."""
+    """Return True if a schema has an `enum` and no `$ref`, `const`, `allOf`, `anyOf` or `oneOf`."""
     others = ("$ref", "allOf", "anyOf", "oneOf", "const")
     return isinstance(items.get("enum"), list) and items.keys().isdisjoint(others)
 
@@ -82,6 +85,6 @@ def values_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def equality_key(value: Any) -> str:
-    """Return a text that is the same for values that are equal in JSON, such as 1 and 1.0."""
+    """Return a text that is the same for equal values; 1 equals 1.0, but not inside lists and objects."""
     is_whole = isinstance(value, float) and value.is_integer()
     return json.dumps(int(value) if is_whole else value, sort_keys=True)

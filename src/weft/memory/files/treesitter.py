@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from weft.memory.protocol import Symbol
-from weft.process.worker import Worker, serve
+from weft.process.worker import ChildProcess, serve
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
@@ -279,7 +279,7 @@ class ParserProcess:
     """The parser process, which is restarted after a file has killed it."""
 
     def __init__(self, code: str = _START) -> None:
-        self._worker = Worker(code, timeout_seconds=ANSWER_SECONDS, stderr=subprocess.DEVNULL)
+        self._child = ChildProcess(code, timeout_seconds=ANSWER_SECONDS, stderr=subprocess.DEVNULL)
         self._lock = threading.Lock()
         self.deaths = 0
         """Number of files that have killed the process."""
@@ -288,7 +288,7 @@ class ParserProcess:
         """Return the definitions in a file; None if it killed the process, or no process can be started."""
         request = language.encode() + b"\n" + content
         with self._lock:
-            response = self._worker.request(request) or self._restart_and_request(request)
+            response = self._child.request(request) or self._restart_and_request(request)
         return None if response is None else [Symbol(*each) for each in json.loads(response)]
 
     def _restart_and_request(self, request: bytes) -> bytes | None:
@@ -297,19 +297,19 @@ class ParserProcess:
         Return None if the file killed the old or the new process, or if no process can be started.
         """
         for _ in range(2):
-            if self._worker.end() != 0:
+            if self._child.end() != 0:
                 self.deaths += 1
                 return None
-            if self.deaths >= MAX_DEATHS or not self._worker.start():
+            if self.deaths >= MAX_DEATHS or not self._child.start():
                 return None
-            response = self._worker.request(request)
+            response = self._child.request(request)
             if response is not None:
                 return response
         return None
 
     def close(self) -> None:
         with self._lock:
-            self._worker.end()
+            self._child.end()
 
 
 _parser = ParserProcess()

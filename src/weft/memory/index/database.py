@@ -49,7 +49,7 @@ SHORTEST_DATABASE = 512
 
 _FAILURES = {
     sqlite3.SQLITE_BUSY: "another process has locked it",
-    sqlite3.SQLITE_LOCKED: "another process has locked it",
+    sqlite3.SQLITE_LOCKED: "this process has locked it itself",
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "a disk error occurred",
     sqlite3.SQLITE_READONLY: "it is read-only",

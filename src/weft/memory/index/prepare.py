@@ -24,7 +24,7 @@ from weft.memory.files.walk import Found, Reader
 from weft.memory.index.database import pack
 from weft.memory.protocol import Symbol
 from weft.memory.search.query import fields_of, path_words
-from weft.process.worker import Worker, serve
+from weft.process.worker import ChildProcess, serve
 
 MAX_TITLE_CHARACTERS = 200
 
@@ -209,14 +209,14 @@ class PrepareProcess:
     """Process that prepares batches for one thread; it is started on first use."""
 
     def __init__(self) -> None:
-        self._worker = Worker(_START)
+        self._child = ChildProcess(_START)
         self._is_unusable = False
 
     def prepare(self, batch: Batch) -> list[Done] | None:
         """Return the prepared files; None if they killed the process, or if no process can be started."""
-        if not self._worker.is_running and (self._is_unusable or not self._worker.start()):
+        if not self._child.is_running and (self._is_unusable or not self._child.start()):
             return None
-        response = self._worker.request(msgspec.msgpack.encode(batch))
+        response = self._child.request(msgspec.msgpack.encode(batch))
         if response is None:
             self.end()
             return None
@@ -224,12 +224,12 @@ class PrepareProcess:
 
     def is_usable(self) -> bool:
         """Return False if a new process fails even with an empty batch; then no further one is started."""
-        if not self._worker.is_running and not self._is_unusable:
+        if not self._child.is_running and not self._is_unusable:
             self._is_unusable = self.prepare(Batch(b"/", 0, [])) is None
         return not self._is_unusable
 
     def end(self) -> None:
-        self._worker.end()
+        self._child.end()
 
 
 FILES_A_BATCH = 200

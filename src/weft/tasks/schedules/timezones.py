@@ -111,12 +111,12 @@ def moment_of(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def earliest_wall(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return a wall time not later than any that the zone's clocks show from `moment` on."""
+    """Return a lower bound of the wall times that the zone's clocks show from `moment` on."""
     return _wall_at_offset(moment, min(_offset(moment, zone), _offset(moment + _DAY, zone)))
 
 
 def latest_wall(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Return a wall time not earlier than any that the zone's clocks show up to `moment`."""
+    """Return an upper bound of the wall times that the zone's clocks show up to `moment`."""
     return _wall_at_offset(moment, max(_offset(moment, zone), _offset(moment - _DAY, zone)))
 
 

@@ -8,7 +8,7 @@ from weft.memory.files.walk import Found
 from weft.memory.index import prepare as prepare_module
 from weft.memory.index.index import SqliteIndex
 from weft.memory.index.prepare import Prepared, prepare, prepare_files
-from weft.process.worker import Worker
+from weft.process.worker import ChildProcess
 
 ENDED_BY_ONE = """
 import os
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_prepared_is_counted(
         return prepare(path, content)
 
     monkeypatch.setattr(prepare_module, "prepare", failing)
-    monkeypatch.setattr(Worker, "start", lambda worker: False)
+    monkeypatch.setattr(ChildProcess, "start", lambda child: False)
     index = SqliteIndex(tmp_path / "index.db")
     report = index.update([root])
     index.close()
@@ -83,7 +83,7 @@ def test_what_goes_wrong_in_a_thread_is_said(root: Path, monkeypatch: pytest.Mon
         raise AssertionError("ours")
 
     monkeypatch.setattr(prepare_module, "prepare_batch", failing)
-    monkeypatch.setattr(Worker, "start", lambda worker: False)
+    monkeypatch.setattr(ChildProcess, "start", lambda child: False)
 
     with pytest.raises(AssertionError, match="ours"):
         prepared(root)
