@@ -26,6 +26,12 @@ def test_promises_hold_whatever_breaks(first: int) -> None:
     check(first, CHUNK)
 
 
+@pytest.mark.parametrize("seed", [19016])
+def test_promises_hold_where_they_once_did_not(seed: int) -> None:
+    """19016: a failure that could not be stored was stored after a person had retried the run."""
+    check(seed, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 21_000, 500))
 def test_promises_hold_in_twenty_thousand_worlds(first: int) -> None:

@@ -448,6 +448,10 @@ def missing_changes(
             continue
         if step is not None and has_outcome(step.task):
             continue
+        # If a later attempt performed the step and it failed, a response still counts, an older failure not.
+        has_ended = step is not None and step.task.id == task.id and step.task.status.is_terminal
+        if has_ended and task.status is not Status.COMPLETED:
+            continue
         if ids.setdefault(change.key, task.id) != task.id:
             renamed[task.id] = ids[change.key]
             continue
@@ -458,7 +462,13 @@ def missing_changes(
         known.add(task.id)
         added.add(task.id)
         found.append(
-            structs.replace(change, task=task, is_new=is_new, is_first_child=is_new, is_continued=not is_new)
+            structs.replace(
+                change,
+                task=task,
+                is_new=is_new,
+                is_first_child=is_new,
+                is_continued=not is_new and not has_ended,
+            )
         )
     return found
 

@@ -73,6 +73,11 @@ OTHER = "22222222-2222-4222-8222-222222222222"
             _step(Status.COMPLETED),
             True,
         ),
+        (
+            _step(Status.FAILED, failure={"reason": "x"}, ended_run={"reason": "x"}),
+            _step(Status.FAILED, failure={"reason": "x"}),
+            False,
+        ),
         (_step(Status.CANCELLED), _step(Status.COMPLETED), False),
         (_step(Status.CANCELLED, OTHER, called_off=True), _step(Status.COMPLETED), True),
     ],
@@ -81,6 +86,7 @@ OTHER = "22222222-2222-4222-8222-222222222222"
         "open in another record",
         "failed",
         "ended the run",
+        "ended the run, as the older failure would",
         "cancelled",
         "replaced",
     ],
@@ -94,6 +100,8 @@ def test_a_change_is_handed_over_unless_the_store_has_an_outcome(
 
     assert [change.task for change in missing] == [task] * is_written
     assert [change.is_new for change in missing] == [stored.id != task.id] * is_written
+    # A step that had ended starts again in the log before it ends.
+    assert [change.is_continued for change in missing] == [stored.status is Status.IN_PROGRESS] * is_written
 
 
 def test_a_mark_is_handed_over_only_for_the_outcome_that_it_is_for() -> None:
