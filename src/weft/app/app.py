@@ -278,13 +278,16 @@ class App(EngineHost):
         if reference == LAST:
             tasks: Sequence[Task] = (await self.list(TaskFilter(only_roots=True, limit=1))).tasks
         else:
-            most = MAX_CANDIDATES + 1
-            tasks = await self.store.find_by_prefix(reference, owner=self.owner, limit=most)
+            tasks = await self.find_by_prefix(reference, limit=MAX_CANDIDATES + 1)
         if not tasks:
             raise TaskNotFound(task_id=reference)
         if len(tasks) > 1:
             raise AmbiguousId(reference, tasks)
         return tasks[0].id
+
+    async def find_by_prefix(self, prefix: str, *, limit: int) -> Sequence[Task]:
+        """Return tasks whose ids begin with a prefix, newest first."""
+        return await self.store.find_by_prefix(prefix, owner=self.owner, limit=limit)
 
     async def get(self, task_id: TaskId) -> Task:
         return await self.store.get(task_id, owner=self.owner)

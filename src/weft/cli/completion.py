@@ -48,7 +48,7 @@ def complete_id(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
     async def find(app: App) -> list[Task]:
         if len(incomplete) > SHORT_ID:
-            return list(await app.store.find_by_prefix(incomplete, owner=app.owner, limit=MAX_ITEMS))
+            return list(await app.find_by_prefix(incomplete, limit=MAX_ITEMS))
         return list((await app.list(TaskFilter(only_roots=True, limit=MAX_ITEMS))).tasks)
 
     tasks = _ask(ctx, find, [])

@@ -133,7 +133,7 @@ class FlowSourceType(click.ParamType[str]):
     name = "flow"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "-" or Path(value).exists() or not (is_task_id(value) or is_reference(value)):
+        if not (is_task_id(value) or is_reference(value)) or Path(value).exists():
             return str(value)
         return TASK_ID.convert(value, param, ctx)
 
